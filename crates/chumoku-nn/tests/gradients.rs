@@ -608,6 +608,7 @@ fn the_whole_classifier_with_its_loss() {
                 Pooling::First => InputOptions {
                     norm_epsilon: Some(1e-3),
                     token_types: 2,
+                    separator: Some(3),
                     first_position: 1,
                     ..InputOptions::default()
                 },

@@ -60,16 +60,18 @@ enum Classes {
     Ngrams(Box<NgramClassifier>),
 }
 
-/// A classifier of a folder, if it tells classes or labels.
+/// A classifier of a folder, if it tells classes or labels of single texts.
 fn classes(folder: &Path) -> chumoku::Result<TextClassifier> {
     let model = TextClassifier::load(folder)?;
-    match model.config().problem.number() {
-        None => Ok(model),
-        Some(_) => Err(chumoku::Error::Setting(format!(
-            "{}: this model tells a number for each text, which this package does not read yet: use `chumoku predict`",
-            folder.display()
-        ))),
-    }
+    let problem = match (model.config().problem.number(), model.config().reads_pairs()) {
+        (None, false) => return Ok(model),
+        (Some(_), _) => "tells a number for each text",
+        (None, true) => "reads pairs of texts",
+    };
+    Err(chumoku::Error::Setting(format!(
+        "{}: this model {problem}, which this package does not do yet: use `chumoku predict`",
+        folder.display()
+    )))
 }
 
 /// A trained classifier of text.

@@ -101,7 +101,7 @@ pub use caution::{Caution, Step};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
-pub use chumoku_text::{Lang, data, lang, metrics, set_lang, tokens as text, tr};
+pub use chumoku_text::{Lang, data, lang, metrics, pair, set_lang, tokens as text, tr};
 pub use counted::CountedFolder;
 pub use error::{Error, Result};
 pub use label_blend::LabelBlend;

@@ -196,10 +196,25 @@ struct FineTuned {
     max_tokens: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caution: Option<Caution>,
+    /// Whether texts are pairs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pairs: bool,
     vocabulary_sha256: String,
 }
 
+/// A tokenizer that reads pairs, for a network that is told where the second text begins.
+pub(crate) fn for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfig) -> Result<TextTokenizer> {
+    let tokenizer = tokenizer.for_pairs()?;
+    model.input.separator = tokenizer.between();
+    Ok(tokenizer)
+}
+
 impl ModelConfig {
+    /// Whether the model reads [pairs](crate::pair) of texts.
+    pub fn reads_pairs(&self) -> bool {
+        self.model.input.separator.is_some()
+    }
+
     /// Tokens that a text is read by at a time, those around it included.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens.map_or(self.model.max_length, |most| most.min(self.model.max_length))
@@ -474,6 +489,7 @@ impl TextClassifier {
             precision: self.config.precision,
             max_tokens: self.config.max_tokens(),
             caution: self.config.caution.clone(),
+            pairs: self.config.reads_pairs(),
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
         let config = origin.config_file(&self.config.labels, self.config.problem.is_one_class(), &ours);
@@ -485,12 +501,17 @@ impl TextClassifier {
 
     /// Reads a folder as Hugging Face's library writes it, or as fine-tuning does, trusting nothing in it.
     fn load_published(folder: &Path) -> Result<TextClassifier> {
-        let ClassifierCheckpoint { model, mut params, tokenizer, limit, origin, labels, is_one_class, ours } =
+        let ClassifierCheckpoint { mut model, mut params, mut tokenizer, limit, origin, labels, is_one_class, ours } =
             ClassifierCheckpoint::<FineTuned>::read(folder)?;
         check_labels(&labels).map_err(|problem| fault(folder, CONFIG, problem))?;
         if let Some(ours) = &ours {
             check_vocabulary(folder, TOKENIZER, &tokenizer, &ours.vocabulary_sha256)?;
             params.set_precision(ours.precision);
+            if ours.pairs {
+                let mut config = model.config().clone();
+                tokenizer = for_pairs(tokenizer, &mut config)?;
+                model = Classifier::new(config)?;
+            }
         }
         let problem = match (&ours, is_one_class) {
             (Some(ours), _) => ours.problem.clone(),
@@ -548,7 +569,17 @@ impl TextClassifier {
         let (vocabulary_sha256, config) = (config.vocabulary_sha256, config.config.into_owned());
         config.check().map_err(|problem| fault(CONFIG, problem))?;
         let vocab_size = config.model.vocab_size;
-        let tokenizer = read_tokenizer(folder, TOKENIZER, vocab_size, vocabulary_sha256.as_deref())?;
+        let mut tokenizer = read_tokenizer(folder, TOKENIZER, vocab_size, vocabulary_sha256.as_deref())?;
+        if let Some(separator) = config.model.input.separator {
+            tokenizer = tokenizer.for_pairs()?;
+            if tokenizer.between() != Some(separator) {
+                let problem = tr!(
+                    "separator: token {separator} is not the one between two texts in {TOKENIZER}",
+                    "separator: トークン {separator} は、{TOKENIZER} で 2 つのテキストの間に置かれるトークンではありません"
+                );
+                return Err(fault(CONFIG, problem));
+            }
+        }
         let bytes = read(folder, WEIGHTS)?;
         let tensors = parse_weights(folder, &bytes)?;
         let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;

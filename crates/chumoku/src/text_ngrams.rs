@@ -36,6 +36,13 @@ pub struct NgramClassifierConfig {
     pub ngrams: NgramScheme,
 }
 
+impl NgramClassifierConfig {
+    /// Whether the model reads [pairs](crate::pair) of texts.
+    pub fn reads_pairs(&self) -> bool {
+        self.ngrams.pairs
+    }
+}
+
 /// A linear classifier of n-grams, and its classes.
 #[derive(Debug)]
 pub struct NgramClassifier {

@@ -83,7 +83,8 @@ pub(crate) struct Explain {
     /// each word does for every row of a file, an object a line
     #[arg(long, value_name = "FILE", conflicts_with_all = INPUT_ALONE)]
     pub(crate) input: Option<PathBuf>,
-    /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with
+    /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with; for a model
+    /// of two texts: the second
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
     /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)

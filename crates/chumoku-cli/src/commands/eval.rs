@@ -1,11 +1,11 @@
 //! `chumoku eval`: a model's scores on a file.
 
 use super::errors;
-use super::load;
 use super::pictures::Outcome;
 use super::read_options;
 use super::train::classify::this_model;
 use super::train::{labels, language, score, translate};
+use super::{load, pairs};
 use crate::args::Eval;
 use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
@@ -129,14 +129,15 @@ fn tell_of_seen(args: &Eval, texts: &[&str]) -> anyhow::Result<Option<usize>> {
 }
 
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
-fn labelled(args: &Eval, labels: &[String]) -> anyhow::Result<(Dataset, Option<usize>)> {
+fn labelled(args: &Eval, labels: &[String], reads_pairs: bool) -> anyhow::Result<(Dataset, Option<usize>)> {
     let dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
     tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
         tell(["skipped", "除外"], &dataset.skipped.to_string());
     }
-    dataset.check_known_labels(labels)?;
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
+    pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
+    dataset.check_known_labels(labels)?;
     let seen = tell_of_seen(args, &texts)?;
     Ok((dataset, seen))
 }
@@ -158,8 +159,9 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 /// Scores of any number of labels a text.
 fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     let sets = labels::load(&args.data, &read_options(&args.reading, false)?, &args.several)?;
-    sets.check_known_labels(model.labels())?;
     let texts: Vec<&str> = sets.examples.iter().map(|example| example.text.as_str()).collect();
+    pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    sets.check_known_labels(model.labels())?;
     let seen = tell_of_seen(args, &texts)?;
     let scores = model.score_labels(&sets.examples, SEED)?;
     let mut out = stdout().lock();
@@ -189,6 +191,7 @@ fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
 fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     let data = score::load(&args.data, &read_options(&args.reading, false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
+    pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     let seen = tell_of_seen(args, &texts)?;
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;
     let mut outcome = Outcome::default();
@@ -232,7 +235,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     if !model.config().problem.is_one_class() {
         return labels(args, model);
     }
-    let (dataset, seen) = labelled(args, model.labels())?;
+    let (dataset, seen) = labelled(args, model.labels(), model.config().reads_pairs())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
@@ -261,7 +264,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
 
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::ngrams(&args.model, args.precision)?;
-    let (dataset, seen) = labelled(args, model.labels())?;
+    let (dataset, seen) = labelled(args, model.labels(), model.config().reads_pairs())?;
     let scores = model.score(&dataset.examples, SEED)?;
     write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {

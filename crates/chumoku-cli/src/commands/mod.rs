@@ -16,6 +16,7 @@ mod generate;
 mod info;
 mod load;
 mod nearest;
+mod pairs;
 mod pictures;
 mod position;
 mod predict;

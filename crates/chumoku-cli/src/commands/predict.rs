@@ -1,13 +1,13 @@
 //! `chumoku predict`: the class, labels or number of texts given, or of every row of a file or of standard input, as a stream.
 
-use super::load;
 use super::stream::{Form, Given, stream};
+use super::{load, pairs};
 use crate::ExitCode;
 use crate::args::{Precision, Predict};
 use crate::progress::tell;
 use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
-use chumoku::{Caution, Estimate, ModelKind, NgramClassifier, Prediction, TextClassifier, tr};
+use chumoku::{Caution, Estimate, ModelKind, NgramClassifier, Prediction, TextClassifier, pair, tr};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -115,6 +115,14 @@ impl Model {
         }
     }
 
+    /// Whether texts are pairs.
+    fn reads_pairs(&self) -> bool {
+        match self {
+            Model::Classifier(model) => model.config().reads_pairs(),
+            Model::Ngrams(model) => model.config().reads_pairs(),
+        }
+    }
+
     /// Whether a text may have several labels.
     fn has_several(&self) -> bool {
         matches!(self, Model::Classifier(model) if model.config().problem.labels().is_some())
@@ -178,10 +186,12 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
         return Err(Usage(problem).into());
     }
     let bounds = args.abstain.map(|level| Bounds::of(&model, level)).transpose()?;
-    let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading)? {
+    let reads_pairs = model.reads_pairs();
+    let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading, reads_pairs)? {
         Given::Rows(source) => return rows(args, &model, bounds.as_ref(), *source),
-        Given::Texts(texts) => texts,
+        Given::Texts(texts) => pairs::of_arguments(texts, reads_pairs)?,
     };
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut out = stdout().lock();
     for (text, prediction) in texts.iter().zip(model.predict(&texts)?) {
         let objection = bounds.as_ref().map(|bounds| bounds.objection(&model, text, &prediction));
@@ -193,11 +203,11 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
                 Objection::Unlike => tr!("(unlike the training texts)", "（学習データと似ていない）"),
             };
             let p = 100.0 * prediction.probabilities[prediction.class()];
-            writeln!(out, "{said}\t{p:.1} %\t{}", harmless(text))?;
+            writeln!(out, "{said}\t{p:.1} %\t{}", harmless(&pair::shown(text)))?;
         } else if let Some(estimate) = model.estimate(&prediction) {
             let [score, low, high] = estimate.rounded().map(|x| x.to_string());
             let interval = tr!("{low} to {high}", "{low}〜{high}");
-            writeln!(out, "{score}\t{interval}\t{}", harmless(text))?;
+            writeln!(out, "{score}\t{interval}\t{}", harmless(&pair::shown(text)))?;
         } else {
             let answer = model.answer(&prediction, args.top).into_iter();
             let mut line: Vec<String> =
@@ -205,7 +215,7 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
             if line.is_empty() {
                 line.push(tr!("(no label)\t", "（ラベルなし）\t"));
             }
-            writeln!(out, "{}\t{}", line.join("\t"), harmless(text))?;
+            writeln!(out, "{}\t{}", line.join("\t"), harmless(&pair::shown(text)))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -226,7 +236,7 @@ fn object(
 ) -> Map<String, Value> {
     let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
     let mut object = Map::new();
-    object.insert("text".into(), text.into());
+    pairs::put(&mut object, text);
     if let Some(estimate) = model.estimate(prediction) {
         object.extend(NUMBER.into_iter().zip(estimate.rounded()).map(|(key, x)| (key.to_owned(), json!(x))));
         return object;

@@ -1,13 +1,16 @@
 //! Texts that a command is given, and rows that it streams through a model.
 
-use super::read_options;
+use super::{pairs, read_options};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::Reading;
 use crate::progress::{RowProgress, count, tell};
-use chumoku::data::{DataError, Format, Layout, OutputForm, Record, RecordWriter, Skipped, Source, standard_input};
+use chumoku::data::{
+    Columns, DataError, Format, Layout, OutputForm, Record, RecordWriter, Skipped, Source, standard_input,
+};
 use chumoku::{stages, tr};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdin, stdout};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
@@ -42,6 +45,7 @@ impl<'a> Given<'a> {
         input: Option<&Path>,
         texts: &'a [String],
         reading: &Reading,
+        reads_pairs: bool,
     ) -> anyhow::Result<Given<'a>> {
         let is_dash = |name: &str| name == "-";
         let is_piped = input.is_some_and(|path| path.as_os_str() == "-") || matches!(texts, [text] if is_dash(text));
@@ -58,7 +62,7 @@ impl<'a> Given<'a> {
             return Ok(Given::Texts(texts.iter().map(String::as_str).collect()));
         }
         let mut options = read_options(reading, false)?;
-        options.faults_in_place = true;
+        (options.faults_in_place, options.pairs) = (true, reads_pairs);
         let source = match input {
             Some(path) if !is_piped => Source::open(path, &options)?,
             // As a file: what it is can wait until enough of it has come to tell.
@@ -72,6 +76,7 @@ impl<'a> Given<'a> {
             }
             _ => Source::from_live(Path::new(standard_input()), stdin(), &options)?,
         };
+        pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
         tell(["data", "データ"], &source.describe());
         Ok(Given::Rows(Box::new(source)))
     }
@@ -96,8 +101,8 @@ pub(super) fn stream(
     strict: bool,
     mut answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
 ) -> anyhow::Result<ExitCode> {
-    let text_column = source.columns().text;
-    let mut writer = Answers::new(source.layout(), text_column, form)?;
+    let columns = source.columns().clone();
+    let mut writer = Answers::new(source.layout(), &columns, form)?;
     let (rows, reader) = read_ahead(source);
     let mut progress = RowProgress::new();
     let mut unanswered = (0, String::new());
@@ -111,7 +116,8 @@ pub(super) fn stream(
         let strict_end = chunk.iter().position(|(_, fault)| strict && fault.is_some());
         let kept = strict_end.unwrap_or(chunk.len());
         let texts = chunk[..kept].iter().filter(|(_, fault)| fault.is_none());
-        let texts: Vec<&str> = texts.map(|(record, _)| record.field(text_column)).collect();
+        let texts: Vec<Cow<'_, str>> = texts.map(|(record, _)| columns.text_of(record)).collect();
+        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         let mut found = if texts.is_empty() { Vec::new() } else { answer(&texts)? }.into_iter();
         let _writing = stages::begin(stages::WRITING);
         for (at, (record, fault)) in chunk.into_iter().enumerate() {
@@ -236,19 +242,19 @@ enum Answers<'a> {
     Objects {
         out: BufWriter<StdoutLock<'a>>,
         unanswered: Map<String, Value>,
-        text: usize,
+        columns: Columns,
         /// The names of the input's columns; none where it has only texts.
         keys: Option<Vec<String>>,
     },
 }
 
 impl Answers<'_> {
-    fn new(layout: &Layout, text: usize, form: Form<'_>) -> anyhow::Result<Self> {
+    fn new(layout: &Layout, columns: &Columns, form: Form<'_>) -> anyhow::Result<Self> {
         let out = BufWriter::new(stdout().lock());
         Ok(match form {
             Form::Objects { unanswered } => {
                 let keys = (layout.format != Format::PlainText).then(|| layout.keys());
-                Answers::Objects { out, unanswered, text, keys }
+                Answers::Objects { out, unanswered, columns: columns.clone(), keys }
             }
             Form::Columns { names, bom } => {
                 if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
@@ -274,12 +280,12 @@ impl Answers<'_> {
                 values.push(reason);
                 writer.write(record, &values)
             }
-            Answers::Objects { out, unanswered, text, keys } => {
+            Answers::Objects { out, unanswered, columns, keys } => {
                 let mut object = Map::new();
                 match answer.and_then(|mut values| values.pop()) {
                     Some(Value::Object(answer)) => object = answer,
                     _ => {
-                        object.insert("text".into(), record.field(*text).into());
+                        pairs::put(&mut object, &columns.text_of(record));
                         object.extend(unanswered.clone());
                     }
                 }

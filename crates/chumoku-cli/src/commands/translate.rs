@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     options.beam = args.beam;
     options.length_penalty = args.length_penalty;
     let mut cut = 0;
-    let texts = match Given::of("translate", args.input.as_deref(), &args.texts, &args.reading)? {
+    let texts = match Given::of("translate", args.input.as_deref(), &args.texts, &args.reading, false)? {
         Given::Rows(source) => {
             let code = rows(args, model, &options, *source, &mut cut);
             tell_of_cuts(model, cut);

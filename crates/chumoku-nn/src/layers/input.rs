@@ -6,6 +6,7 @@ use crate::params::{Builder, Mark, Params};
 use chumoku_kernels::Real;
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Variants of [`Input`], in models' configurations: what is left out there is as in the transformer's paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct InputOptions {
     /// Kinds of tokens that have a vector each (BERT's first and second sentence); none unless it is set.
     #[serde(skip_serializing_if = "is_zero")]
     pub token_types: usize,
+    /// The token between two texts: it is of the first kind, what follows it of the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub separator: Option<u32>,
     /// Rows of a learned positional encoding before that of a sequence's first token.
     #[serde(skip_serializing_if = "is_zero")]
     pub first_position: usize,
@@ -63,10 +67,35 @@ pub struct InputConfig {
 pub struct Input {
     embedding: Embedding,
     position: Position,
-    token_type: Option<Embedding>,
+    token_type: Option<TokenTypes>,
     norm: Option<Norm>,
     dropout: f32,
     end: Mark,
+}
+
+/// The vectors of kinds of tokens.
+#[derive(Clone, Debug)]
+struct TokenTypes {
+    embedding: Embedding,
+    kinds: usize,
+    separator: Option<u32>,
+}
+
+impl TokenTypes {
+    /// The kind of each token: as given or, behind the first separator of its sequence, 1.
+    fn kinds<'a>(&self, tokens: Tokens<'a>) -> Cow<'a, [u32]> {
+        if let Some(types) = tokens.types {
+            return types.into();
+        }
+        let mut kinds = vec![0; tokens.ids.len()];
+        if let Some(separator) = self.separator.filter(|_| self.kinds > 1) {
+            for range in tokens.offsets.ranges() {
+                let place = tokens.ids[range.clone()].iter().position(|&id| id == separator);
+                place.into_iter().for_each(|place| kinds[range.start + place + 1..range.end].fill(1));
+            }
+        }
+        kinds.into()
+    }
 }
 
 /// What an [`Input`] remembers.
@@ -107,8 +136,11 @@ impl Input {
         };
         let embedding = builder.scope("embedding", embedding);
         let position = builder.scope("position", position);
-        let token_type = (options.token_types > 0)
-            .then(|| builder.scope("token_type", |b| Embedding::unscaled(b, options.token_types, d_model)));
+        let token_type = (options.token_types > 0).then(|| TokenTypes {
+            embedding: builder.scope("token_type", |b| Embedding::unscaled(b, options.token_types, d_model)),
+            kinds: options.token_types,
+            separator: options.separator,
+        });
         let norm = options
             .norm_epsilon
             .map(|epsilon| builder.scope("input_norm", |b| Norm::new(b, options.norm, d_model, epsilon)));
@@ -150,7 +182,7 @@ impl Input {
         let mut x = self.embedding.forward(p, tokens.ids)?;
         self.position.forward_at(p, &mut x, tokens.offsets, starts)?;
         if let Some(token_type) = &self.token_type {
-            x += &token_type.forward(p, &kinds(tokens))?;
+            x += &token_type.embedding.forward(p, &token_type.kinds(tokens))?;
         }
         let cache = match &self.norm {
             None => None,
@@ -190,13 +222,29 @@ impl Input {
         let dx: ArrayView2<'_, T> = dy.view();
         // x = embedding + position + type
         if let Some(token_type) = &self.token_type {
-            token_type.backward(&kinds(tokens), dx, grads)?;
+            token_type.embedding.backward(&token_type.kinds(tokens), dx, grads)?;
         }
         self.position.backward(dx, tokens.offsets, grads);
         self.embedding.backward(tokens.ids, dx, grads)
     }
 }
 
-fn kinds(tokens: Tokens<'_>) -> std::borrow::Cow<'_, [u32]> {
-    tokens.types.map_or_else(|| vec![0; tokens.ids.len()].into(), Into::into)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_the_first_separator_is_of_the_second_kind() {
+        let options = InputOptions { token_types: 2, separator: Some(9), ..InputOptions::default() };
+        let position = PositionKind::Sinusoidal;
+        let config = InputConfig { vocab_size: 10, d_model: 4, position, max_length: 8, dropout: 0.0, options };
+        let mut builder = Builder::new();
+        let input = Input::new(&mut builder, &config);
+        let p: Params<f32> = Params::init(&builder.finish(), 1);
+        // Two pairs, of which the second has a separator too many, and a single text.
+        let (ids, offsets) = ([1, 9, 2, 9, 3, 4, 9, 9, 5, 6], Offsets::of_lengths([4, 5, 1]));
+        let of = |types| input.forward(&p, Tokens { ids: &ids, offsets: &offsets, types }, Mode::Eval).unwrap().0;
+        assert_eq!(of(None), of(Some(&[0, 0, 1, 1, 0, 0, 0, 1, 1, 0])));
+        assert_ne!(of(None), of(Some(&[0; 10])));
+    }
 }

@@ -7,7 +7,8 @@ use super::profile::Profile;
 use super::record::{Layout, Record};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, joined, listed};
-use crate::tr;
+use crate::{pair, tr};
+use std::borrow::Cow;
 
 /// Names of text columns, the surest first; within a group all are alike.
 const TEXT_NAMES: [&[&str]; 3] = [
@@ -74,6 +75,19 @@ const LABEL_NAMES: [&[&str]; 3] = [
     &["stars", "star", "rating", "ratings", "score", "y", "星", "点数", "評点"],
 ];
 
+/// Names of the two columns of a pair.
+const PAIR_NAMES: [[&str; 2]; 9] = [
+    ["premise", "hypothesis"],
+    ["sentence1", "sentence2"],
+    ["sentence 1", "sentence 2"],
+    ["question1", "question2"],
+    ["text1", "text2"],
+    ["text 1", "text 2"],
+    ["text a", "text b"],
+    ["前提", "仮説"],
+    ["文1", "文2"],
+];
+
 /// What a label column is, for messages.
 pub(crate) fn label_wanted() -> &'static str {
     lang().pick("a column of few, repeated values", "少数の値が繰り返される列")
@@ -99,12 +113,22 @@ pub(crate) fn the_only_other() -> &'static str {
 pub struct Columns {
     /// The column of the text.
     pub text: usize,
+    /// The column of the second text, where texts are pairs.
+    pub second: Option<usize>,
     /// The column of the label, if there is one.
     pub label: Option<usize>,
     /// Why the text is this one: `its name`, `the longest and most varied` …
     pub text_why: &'static str,
     /// Why the label is this one; empty if there is none.
     pub label_why: &'static str,
+}
+
+impl Columns {
+    /// The text of a row; of a pair both texts, [joined](crate::pair::join).
+    pub fn text_of<'a>(&self, record: &'a Record) -> Cow<'a, str> {
+        let first = record.field(self.text);
+        self.second.map_or(first.into(), |second| pair::join(first, record.field(second)).into())
+    }
 }
 
 /// The role that a name promises, if any.
@@ -130,9 +154,18 @@ pub(crate) fn folded(name: &str) -> String {
 /// Chooses the columns of a file from its names and its first rows.
 pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<Columns, DataError> {
     let chooser = Chooser::new(layout, rows);
-    let asked_text = options.text.as_deref().map(|wanted| chooser.asked(Role::Text, wanted)).transpose()?;
     let asked_label = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
-    if let (Some(text), true) = (asked_text, asked_text == asked_label) {
+    let pair = match options.text.as_deref() {
+        _ if !options.pairs => None,
+        Some(wanted) => chooser.asked_pair(wanted)?.map(|pair| (pair, as_asked())),
+        None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))),
+    };
+    let second = pair.map(|(pair, _)| pair[1]);
+    let asked_text = match (pair, options.text.as_deref()) {
+        (Some((pair, _)), _) => Some(pair[0]),
+        (None, wanted) => wanted.map(|wanted| chooser.asked(Role::Text, wanted)).transpose()?,
+    };
+    if let Some(text) = asked_label.filter(|_| asked_text == asked_label || second == asked_label) {
         let column = layout.columns[text].clone();
         let roles = [Role::Text, Role::Label];
         return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
@@ -140,26 +173,26 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     let mut label = asked_label.map(|column| (column, as_asked()));
     if label.is_none() {
         label = chooser
-            .by_name(Role::Label, &LABEL_NAMES, asked_text)
+            .by_name(Role::Label, &LABEL_NAMES, &[asked_text, second])
             .or_else(|error| if options.require_label { Err(error) } else { Ok(None) })?;
     }
     let taken = label.map(|(column, _)| column);
     let (text, text_why) = match asked_text {
-        Some(column) => (column, as_asked()),
-        None => match chooser.by_name(Role::Text, &TEXT_NAMES, taken)? {
+        Some(column) => (column, pair.map_or(as_asked(), |(_, why)| why)),
+        None => match chooser.by_name(Role::Text, &TEXT_NAMES, &[taken])? {
             Some(found) => found,
             None => chooser.text_by_content(taken)?,
         },
     };
     if label.is_none() && options.numbers {
         let only = lang().pick("the only numbers", "唯一の数値の列");
-        label = number_column(layout, rows, text).map(|column| (column, only));
+        label = number_column(layout, rows, &[Some(text), second]).map(|column| (column, only));
     }
     if label.is_none() && options.require_label {
-        label = Some(chooser.label_by_content(text)?);
+        label = Some(chooser.label_by_content(&[Some(text), second])?);
     }
     let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
-    Ok(Columns { text, label, text_why, label_why })
+    Ok(Columns { text, second, label, text_why, label_why })
 }
 
 pub(crate) struct Chooser<'a> {
@@ -201,6 +234,27 @@ impl<'a> Chooser<'a> {
         }
     }
 
+    /// The two columns that an option names, with a comma between them; none if it names one, or none that there are.
+    fn asked_pair(&self, wanted: &str) -> Result<Option<[usize; 2]>, DataError> {
+        let Some((first, second)) = wanted.split_once(',').filter(|_| self.asked(Role::Text, wanted).is_err()) else {
+            return Ok(None);
+        };
+        let pair = [self.asked(Role::Text, first)?, self.asked(Role::Text, second)?];
+        if pair[0] == pair[1] {
+            let (path, column) = (self.layout.path.clone(), self.layout.columns[pair[0]].clone());
+            return Err(DataError::SameColumn { path, roles: [Role::Text, Role::Text], column });
+        }
+        Ok(Some(pair))
+    }
+
+    /// The two columns whose names are those of a pair.
+    fn pair_by_name(&self) -> Option<[usize; 2]> {
+        let names: Vec<String> = self.layout.columns.iter().map(|name| folded(name)).collect();
+        let place = |wanted: &str| names.iter().position(|name| name == wanted);
+        let is_named = self.layout.has_names();
+        PAIR_NAMES.iter().filter(|_| is_named).find_map(|[first, second]| Some([place(first)?, place(second)?]))
+    }
+
     /// What to do about a column that is not there: the name that is meant or, without one, how to name a column.
     fn which_there_are(&self, role: Role, wanted: &str, is_named: bool) -> String {
         let flag = role.flag();
@@ -219,14 +273,14 @@ impl<'a> Chooser<'a> {
         &self,
         role: Role,
         groups: &[&[&str]],
-        taken: Option<usize>,
+        taken: &[Option<usize>],
     ) -> Result<Option<(usize, &'static str)>, DataError> {
         if !self.layout.has_names() && self.layout.format != Format::FastText {
             return Ok(None);
         }
         for group in groups {
             let found: Vec<usize> = (0..self.layout.columns.len())
-                .filter(|&c| Some(c) != taken && group.contains(&folded(&self.layout.columns[c]).as_str()))
+                .filter(|&c| !taken.contains(&Some(c)) && group.contains(&folded(&self.layout.columns[c]).as_str()))
                 .collect();
             match (found.as_slice(), role) {
                 ([], _) => {}
@@ -262,8 +316,9 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    fn label_by_content(&self, text: usize) -> Result<(usize, &'static str), DataError> {
-        let left: Vec<usize> = (0..self.profiles.len()).filter(|&c| c != text && self.profiles[c].filled > 0).collect();
+    fn label_by_content(&self, texts: &[Option<usize>]) -> Result<(usize, &'static str), DataError> {
+        let is_left = |&c: &usize| !texts.contains(&Some(c)) && self.profiles[c].filled > 0;
+        let left: Vec<usize> = (0..self.profiles.len()).filter(is_left).collect();
         // Too few rows for repeats to show: the one other column it must be.
         match left.as_slice() {
             [only] if self.profiles[*only].filled < 20 && !self.profiles[*only].nested => Ok((*only, the_only_other())),

@@ -58,7 +58,7 @@ pub struct Dataset {
 /// Whatever is wrong with the file. A file of one class, or of one row, is no error here, because a test file may well
 /// be such; [`Dataset::check_trainable`] asks for more.
 pub fn load_labelled(path: &Path, options: &ReadOptions) -> Result<Dataset, DataError> {
-    let options = ReadOptions { require_label: true, ..options.clone() };
+    let options = ReadOptions { require_label: true, pairs: true, ..options.clone() };
     Source::open(path, &options)?.into_dataset()
 }
 
@@ -68,7 +68,7 @@ pub fn load_labelled(path: &Path, options: &ReadOptions) -> Result<Dataset, Data
 ///
 /// As for [`load_labelled`].
 pub fn load_with_gaps(path: &Path, options: &ReadOptions) -> Result<(Dataset, Vec<Example>), DataError> {
-    let options = ReadOptions { require_label: true, require_text: false, ..options.clone() };
+    let options = ReadOptions { require_label: true, require_text: false, pairs: true, ..options.clone() };
     let mut gaps = Vec::new();
     let dataset = Source::open(path, &options)?.collect(Some(&mut gaps))?;
     Ok((dataset, gaps))
@@ -104,7 +104,7 @@ impl Source {
                 gaps.push(Example { text, label, line: record.line });
                 continue;
             }
-            let example = match example(record, &records, columns.text, label_column) {
+            let example = match example(&record, &records, label_column) {
                 Ok(example) => example,
                 Err(error) => {
                     records.leave_out(error)?;
@@ -159,11 +159,10 @@ fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelK
 }
 
 /// Takes the text, which has been checked, and the label out of a row.
-fn example(mut record: Record, records: &Records, text: usize, label: usize) -> Result<Example, DataError> {
-    let line = record.line;
-    records.source().check_label(&record, label)?;
-    let label = record.field(label).trim().to_owned();
-    Ok(Example { text: std::mem::take(&mut record.fields[text]), label, line })
+fn example(record: &Record, records: &Records, label: usize) -> Result<Example, DataError> {
+    records.source().check_label(record, label)?;
+    let (text, label) = (records.source().text_of(record).into_owned(), record.field(label).trim().to_owned());
+    Ok(Example { text, label, line: record.line })
 }
 
 impl Dataset {

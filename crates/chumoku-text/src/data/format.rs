@@ -78,6 +78,9 @@ pub struct ReadOptions {
     pub require_label: bool,
     /// Whether labels are numbers to be predicted: a column of them is taken where no name says which is the label.
     pub numbers: bool,
+    /// Whether the text may be two columns, the two texts of a [pair](crate::pair): those that `text` names, as
+    /// `premise,hypothesis`, or that have names of a pair.
+    pub pairs: bool,
     /// Whether a line of fastText may have several labels.
     pub several_labels: bool,
     /// Whether a row with an empty text is an error, as it always is where labelled rows are read.

@@ -78,13 +78,13 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
             joined(&(0..source.layout().columns.len()).map(|c| source.layout().column_title(c)).collect::<Vec<_>>());
         return Err(DataError::NoLabelSets { path: path.to_owned(), columns });
     };
-    let (layout, text) = (source.layout().clone(), source.columns().text);
+    let layout = source.layout().clone();
     let description = describe(&source, &form, &why);
     let rows = source.place(0).is_row;
     let mut records = source.records();
     let (mut examples, mut known) = (Vec::new(), HashSet::new());
     while let Some(record) = records.next() {
-        let mut record = record?;
+        let record = record?;
         let place = records.source().place(record.line);
         let labels = match labels_of(&form, &layout, &record, place) {
             Ok(labels) => labels,
@@ -99,8 +99,8 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
                 return Err(DataError::TooManyClasses { place, limit: MAX_CLASSES, column: title(&layout, &form) });
             }
         }
-        let line = record.line;
-        examples.push(LabelledText { text: std::mem::take(&mut record.fields[text]), labels, line });
+        let text = records.source().text_of(&record).into_owned();
+        examples.push(LabelledText { text, labels, line: record.line });
     }
     let skipped = records.skipped().clone();
     let path = path.to_owned();
@@ -125,7 +125,8 @@ pub fn looks_like_label_sets(path: &Path, options: &ReadOptions) -> Result<Optio
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Source, DataError> {
-    let options = ReadOptions { require_label: false, require_text: true, several_labels: true, ..options.clone() };
+    let options =
+        ReadOptions { require_label: false, require_text: true, several_labels: true, pairs: true, ..options.clone() };
     Source::open(path, &options)
 }
 
@@ -140,9 +141,12 @@ fn title(layout: &Layout, form: &Form) -> String {
 }
 
 fn describe(source: &Source, form: &Form, why: &str) -> String {
-    let (layout, text) = (source.layout(), source.columns().text);
+    let layout = source.layout();
     let labels = title(layout, form);
-    let text = layout.column_title(text);
+    let title = |column: usize| layout.column_title(column);
+    let columns = source.columns();
+    let text = [Some(columns.text), columns.second].into_iter().flatten().map(title).collect::<Vec<_>>();
+    let text = joined(&text);
     let about = source.describe_table();
     match form {
         Form::FastText => {
@@ -159,7 +163,7 @@ fn describe(source: &Source, form: &Form, why: &str) -> String {
 fn find(source: &Source, options: &ReadOptions, how: &LabelOptions) -> Result<Option<(Form, String)>, DataError> {
     let layout = source.layout();
     let rows: Vec<&Record> = source.sample().iter().collect();
-    let text = source.columns().text;
+    let is_text = |column: usize| [Some(source.columns().text), source.columns().second].contains(&Some(column));
     let asked = || lang().pick("as asked", "指定どおり").to_owned();
     if layout.format == Format::FastText {
         let several = rows.iter().filter(|row| row.field(0).contains(' ')).count();
@@ -175,15 +179,16 @@ fn find(source: &Source, options: &ReadOptions, how: &LabelOptions) -> Result<Op
     }
     // The column that is named, or whose name says so, or that looks like one of labels.
     let named = source.columns().label;
-    let by_content =
-        || columns::choose(layout, &rows, &ReadOptions { require_label: true, ..options.clone() }).ok()?.label;
-    let column = named.or_else(by_content).filter(|&column| column != text);
+    let by_content = || {
+        columns::choose(layout, &rows, &ReadOptions { require_label: true, pairs: true, ..options.clone() }).ok()?.label
+    };
+    let column = named.or_else(by_content).filter(|&column| !is_text(column));
     if let (Some(separator), Some(column)) = (how.separator, column) {
         return Ok(Some((Form::Separated(column, separator), asked())));
     }
     let others: Vec<usize> = match named {
         Some(column) => vec![column],
-        None => (0..layout.columns.len()).filter(|&column| column != text).collect(),
+        None => (0..layout.columns.len()).filter(|&column| !is_text(column)).collect(),
     };
     if let Some(&column) = others.iter().find(|&&column| is_list_column(layout, &rows, column)) {
         return Ok(Some((Form::List(column), lang().pick("it holds lists", "リストの列").into())));
@@ -205,7 +210,7 @@ fn find(source: &Source, options: &ReadOptions, how: &LabelOptions) -> Result<Op
         }
     }
     let flags: Vec<usize> =
-        (0..layout.columns.len()).filter(|&column| column != text && is_flag_column(&rows, column)).collect();
+        (0..layout.columns.len()).filter(|&column| !is_text(column) && is_flag_column(&rows, column)).collect();
     // Two columns of 0 and 1 may be anything.
     Ok((flags.len() >= 3 && layout.has_names())
         .then(|| (Form::Columns(flags), lang().pick("columns of 0 and 1", "0 と 1 だけの列").to_owned())))

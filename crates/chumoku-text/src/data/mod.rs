@@ -61,6 +61,7 @@ mod profile;
 mod reader;
 mod recognise;
 mod record;
+mod related;
 mod scores;
 mod source;
 mod split;

@@ -30,14 +30,14 @@ pub(super) fn number(field: &str) -> Option<f64> {
 }
 
 /// The one column of numbers beside the text that is no numbering of the rows, if there is just one.
-pub(super) fn number_column(layout: &Layout, rows: &[&Record], text: usize) -> Option<usize> {
+pub(super) fn number_column(layout: &Layout, rows: &[&Record], texts: &[Option<usize>]) -> Option<usize> {
     const NUMBERING: [&str; 7] = ["id", "no", "no.", "index", "number", "番号", "#"];
     let is_number = |&column: &usize| {
         let title = layout.columns.get(column).map_or("", String::as_str).trim().to_lowercase();
         let fields: Vec<&str> =
             rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()).collect();
         let different: HashSet<&&str> = fields.iter().collect();
-        column != text
+        !texts.contains(&Some(column))
             && !NUMBERING.contains(&title.as_str())
             && !title.ends_with("_id")
             && different.len() >= LEAST_NUMBERS

@@ -93,7 +93,7 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
     if let Some(why) = looks_like_label_sets(path, options)? {
         return found(Task::Labels, tr!("several labels a text: {why}", "テキストごとに複数のラベル：{why}"));
     }
-    let options = ReadOptions { require_label: true, ..options.clone() };
+    let options = ReadOptions { require_label: true, pairs: true, ..options.clone() };
     match columns::choose(layout, &rows, &options) {
         Ok(columns) => {
             if let Some(why) = columns.label.and_then(|label| looks_like_scores(layout, &rows, label)) {

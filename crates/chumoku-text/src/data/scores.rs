@@ -44,21 +44,22 @@ pub struct ScoredTexts {
 ///
 /// Whatever is wrong with the file; a label that is no finite number, with its line.
 pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, DataError> {
-    let mut source = Source::open(path, &ReadOptions { require_label: true, numbers: true, ..options.clone() })?;
+    let mut source =
+        Source::open(path, &ReadOptions { require_label: true, numbers: true, pairs: true, ..options.clone() })?;
     source.require_text();
     let (layout, columns, description) = (source.layout().clone(), source.columns().clone(), source.describe());
     let column = columns.label.unwrap_or_default();
     let mut records = source.records();
     let mut examples = Vec::new();
     while let Some(record) = records.next() {
-        let mut record = record?;
+        let record = record?;
         let found = records.source().check_label(&record, column).and_then(|()| {
             let field = record.field(column);
             number(field).ok_or_else(|| no_number(records.source().place(record.line), field))
         });
         match found {
             Ok(score) => {
-                let text = std::mem::take(&mut record.fields[columns.text]);
+                let text = records.source().text_of(&record).into_owned();
                 examples.push(ScoredText { text, score, line: record.line });
             }
             Err(error) => records.leave_out(error)?,

@@ -1,5 +1,6 @@
 //! An opened file of labelled texts: which columns matter, and its rows as a stream.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -62,6 +63,9 @@ impl Source {
         let columns = columns::choose(&table.layout, &table.sample.iter().collect::<Vec<_>>(), options)?;
         if !table.layout.has_names() {
             table.layout.columns[columns.text] = "text".to_owned();
+            if let Some(second) = columns.second {
+                table.layout.columns[second] = "text_2".to_owned();
+            }
             if let Some(label) = columns.label {
                 table.layout.columns[label] = "label".to_owned();
             }
@@ -118,9 +122,15 @@ impl Source {
             Format::PlainText => out.push_str(&tr!("; each line is a text", "。各行が 1 つのテキスト")),
             Format::FastText => out.push_str(&tr!("; the label is in front of each text", "。各テキストの前にラベル")),
             _ => {
-                let Columns { text, label, text_why, label_why } = &self.columns;
+                let Columns { text, second, label, text_why, label_why } = &self.columns;
                 let title = layout.column_title(*text);
-                out.push_str(&tr!("; text = {title} ({text_why})", "。テキスト = {title}（{text_why}）"));
+                match second.map(|second| layout.column_title(second)) {
+                    None => out.push_str(&tr!("; text = {title} ({text_why})", "。テキスト = {title}（{text_why}）")),
+                    Some(second) => out.push_str(&tr!(
+                        "; two texts = {title} and {second} ({text_why})",
+                        "。2 つのテキスト = {title} と {second}（{text_why}）"
+                    )),
+                }
                 match label {
                     Some(label) => {
                         let title = layout.column_title(*label);
@@ -128,7 +138,7 @@ impl Source {
                     }
                     None => out.push_str(&tr!(", no label", "、ラベルなし")),
                 }
-                out.push_str(&layout.not_used(&[Some(*text), *label]));
+                out.push_str(&layout.not_used(&[Some(*text), *second, *label]));
             }
         }
         out
@@ -144,12 +154,26 @@ impl Source {
         self.table.place(line)
     }
 
-    /// Checks what every use of a row relies on: the text is a plain value and not too long.
+    /// The text of a row, which stays there; of a pair both texts, [joined](crate::pair::join).
+    pub fn text_of<'a>(&self, record: &'a Record) -> Cow<'a, str> {
+        self.columns.text_of(record)
+    }
+
+    /// Checks what every use of a row relies on: each text is a plain value and not too long.
     fn check(&self, record: &Record) -> Result<(), DataError> {
-        let column = self.columns.text;
+        self.check_text(record, self.columns.text)?;
+        self.columns.second.map_or(Ok(()), |second| self.check_text(record, second))
+    }
+
+    fn check_text(&self, record: &Record, column: usize) -> Result<(), DataError> {
         self.table.check_plain(record, Role::Text, column)?;
         if self.table.options.require_text && record.field(column).trim().is_empty() {
-            let found = self.table.lacking(record, column, lang().pick("an empty text", "空"));
+            let title = self.layout().column_title(column);
+            let empty = match self.columns.second {
+                None => lang().pick("an empty text", "空").to_owned(),
+                Some(_) => tr!("an empty text in {title}", "{title}が空"),
+            };
+            let found = self.table.lacking(record, column, empty);
             return Err(DataError::EmptyText { place: self.place(record.line), found });
         }
         self.table.check_text(record, Role::Text, column)
@@ -178,7 +202,7 @@ impl Source {
                 rows.iter().map(|row| row.field(column).trim()).filter(|label| !label.is_empty()).collect();
             profile.is_label_like() && profile.distinct > 1 && LabelKind::of(&labels, false).is_none()
         };
-        let in_use = [Some(self.columns.text), self.columns.label];
+        let in_use = [Some(self.columns.text), self.columns.second, self.columns.label];
         let left = (0..layout.columns.len()).filter(|column| !in_use.contains(&Some(*column)));
         left.filter(could_be).map(|column| layout.column_title(column)).collect()
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sha2::{Digest, Sha256};
 
 use super::dataset::Example;
+use super::related::related;
 
 /// Indices of examples, in file order, and what was odd among them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,6 +57,9 @@ struct Group<'a> {
 /// `valid_fraction` for validation. A label with three groups or more has at least one in each part that is asked for;
 /// a label with fewer is all for training, and every label has some row to train on. A text with several labels counts
 /// for its most frequent one. A fraction that is not a positive number asks for nothing.
+///
+/// Of [pairs](crate::pair) those that share a text form a group too, and so on from pair to pair: a validation row would else
+/// be half known. Where that would tie more than a tenth of the rows together, pairs are like single texts.
 pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
     let rows: Vec<(&str, &str)> = examples.iter().map(|example| (&*example.text, &*example.label)).collect();
     split_rows(&rows, seed, valid_fraction, test_fraction)
@@ -75,7 +79,11 @@ pub fn split_texts<'a>(
 
 /// The split of texts with their labels.
 fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
-    let mut groups = groups(rows, seed);
+    let related = related(&rows.iter().map(|row| row.0).collect::<Vec<_>>());
+    let mut groups = match &related {
+        None => groups(rows, seed),
+        Some(keys) => groups(&rows.iter().zip(keys).map(|(row, key)| (&**key, row.1)).collect::<Vec<_>>(), seed),
+    };
     let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (g, group) in groups.iter().enumerate() {
         strata.entry(group.labels[0]).or_default().push(g);
@@ -92,7 +100,11 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
     }
     train_on_every_label(&mut groups);
 
-    let mut split = Split { conflicts: conflicts(rows, &groups), ..Split::default() };
+    let conflicts = match related {
+        None => conflicts(rows, &groups),
+        Some(_) => conflicts(rows, &self::groups(rows, seed)),
+    };
+    let mut split = Split { conflicts, ..Split::default() };
     for group in &groups {
         match group.part {
             Part::Train => split.train.extend(&group.rows),

@@ -28,8 +28,10 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// Like [`clean`], for running text: line feeds and tabs are spaces.
+/// Like [`clean`], for running text: line feeds and tabs are spaces, and the two texts of a [pair](crate::pair) have a bar
+/// between them.
 pub fn clean_text(text: &str) -> String {
+    let text = crate::pair::shown(text);
     let spaced: Vec<&str> = text.split_whitespace().collect();
     clean(&spaced.join(" "))
 }

@@ -20,7 +20,7 @@ mod words;
 pub use encoded::Encoded;
 pub use error::TokenizerError;
 pub use learn::TokenizerConfig;
-pub use pipeline::{CLS, TextForm, UNK, Unit};
+pub use pipeline::{CLS, SEP, TextForm, UNK, Unit};
 pub use pretrained::{Encoding, Frame, PretrainedTokenizer, WordPieceOptions};
 pub use script::unspaced_share;
 pub use tokenizer::TextTokenizer;

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 /// The token that every sequence starts with.
 pub const CLS: &str = "[CLS]";
+/// The token between the two texts of a pair.
+pub const SEP: &str = "[SEP]";
 
 /// The token of all words that a tokenizer of words does not know.
 pub const UNK: &str = "[UNK]";

@@ -6,9 +6,9 @@ use super::encoded::Encoded;
 use super::error::{TokenizerError as Error, problem};
 use super::guarded::{Guarded, spans};
 use super::marian::MarianTokenizer;
-use super::pipeline::{CLS, UNK, Unit, cuts_into_characters, special};
+use super::pipeline::{CLS, SEP, UNK, Unit, cuts_into_characters, special};
 use super::pretrained::{Frame, PretrainedTokenizer};
-use crate::tr;
+use crate::{pair, tr};
 use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -29,6 +29,8 @@ pub struct TextTokenizer {
     spells_bytes: bool,
     /// Where many texts may be cut word by word.
     by_word: Option<Arc<ByWord>>,
+    /// The token between the two texts of a pair; single texts only if there is none.
+    between: Option<u32>,
 }
 
 /// What cuts texts.
@@ -95,7 +97,7 @@ impl TextTokenizer {
         let by_word = ByWord::of(&normalizer, &cutter).filter(|_| are_special).map(Arc::new);
         let frame = Frame { before: vec![cls], after: Vec::new() };
         let engine = Engine::Library(Box::new(guarded));
-        Ok(TextTokenizer { engine, frame, is_by_character, spells_bytes: false, by_word })
+        Ok(TextTokenizer { engine, frame, is_by_character, spells_bytes: false, by_word, between: None })
     }
 
     /// A tokenizer that somebody else made.
@@ -107,7 +109,7 @@ impl TextTokenizer {
         let guarded = pretrained.into_guarded();
         let spells_bytes = guarded.spells_bytes();
         let engine = Engine::Library(Box::new(guarded));
-        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes, by_word: None })
+        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes, by_word: None, between: None })
     }
 
     /// That of one side of a Marian translator, by its SentencePiece file and the numbers of all pieces (`vocab.json`);
@@ -118,7 +120,7 @@ impl TextTokenizer {
     pub fn read_marian(pieces: &Path, vocabulary: &Path) -> Result<Self, Error> {
         let engine = Engine::Pieces(Arc::new(MarianTokenizer::read(pieces, vocabulary)?));
         let frame = Frame::default();
-        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes: false, by_word: None })
+        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes: false, by_word: None, between: None })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -209,11 +211,44 @@ impl TextTokenizer {
         &self.frame
     }
 
-    /// The tokens of a text.
+    /// The same tokenizer for [pairs](crate::pair): between the two texts it puts the token that it puts behind a text or,
+    /// where it puts none, `[SEP]`, which it gets if it has none.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub fn for_pairs(self) -> Result<Self, Error> {
+        let behind = self.frame.after.first().copied().or_else(|| self.id(SEP));
+        let mut tokenizer = if behind.is_some() { self } else { self.with_special(&[SEP])? };
+        tokenizer.between = behind.or_else(|| tokenizer.id(SEP));
+        Ok(tokenizer)
+    }
+
+    /// The token between the two texts of a pair, if the tokenizer reads pairs.
+    pub fn between(&self) -> Option<u32> {
+        self.between
+    }
+
+    /// The tokens of a text, or of both texts of a pair with one between them, which stands for the separator.
     ///
     /// # Errors
     /// If the tokenizer cannot cut the text (never for one that was trained here).
     pub fn encode(&self, text: &str) -> Result<Encoded, Error> {
+        let (Some(between), Some((first, second))) = (self.between, pair::parts(text)) else {
+            return self.encode_one(text);
+        };
+        let (mut tokens, second) = (self.encode_one(first)?, self.encode_one(second)?);
+        let unit = tokens.units.last().map_or(0, |unit| unit + 1);
+        let start = first.len() + pair::SEPARATOR.len_utf8();
+        tokens.ids.push(between);
+        tokens.spans.push((first.len(), start));
+        tokens.units.push(unit);
+        tokens.ids.extend(second.ids);
+        tokens.spans.extend(second.spans.into_iter().map(|(from, to)| (start + from, start + to)));
+        tokens.units.extend(second.units.into_iter().map(|u| unit + 1 + u));
+        Ok(tokens)
+    }
+
+    fn encode_one(&self, text: &str) -> Result<Encoded, Error> {
         let encoding = match &self.engine {
             Engine::Library(guarded) => guarded.encode(text, false)?,
             Engine::Pieces(pieces) => return Ok(pieces.encode(text)),
@@ -232,7 +267,7 @@ impl TextTokenizer {
     /// As for [`TextTokenizer::encode`].
     pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
         let encode = |text: &str| Ok(self.encode(text)?.ids);
-        match &self.by_word {
+        match self.by_word.as_ref().filter(|_| self.between.is_none()) {
             Some(by_word) => by_word.encode_all(texts, encode),
             None => texts.par_iter().map(|text| encode(text)).collect(),
         }
@@ -287,6 +322,27 @@ mod tests {
             &TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords },
         )
         .unwrap()
+    }
+
+    #[test]
+    fn pairs_have_a_token_between_them() {
+        let tokenizer = trained().for_pairs().unwrap();
+        let (first, second) = ("the food was good", "この映画");
+        let pair = pair::join(first, second);
+        let [a, b, both] = [first, second, &pair].map(|text| tokenizer.encode(text).unwrap());
+        let separator = tokenizer.between().unwrap();
+        assert_eq!(tokenizer.id(SEP), Some(separator));
+        assert_eq!(both.ids, [&a.ids[..], &[separator], &b.ids[..]].concat());
+        assert_eq!(both.spans[a.ids.len()], (first.len(), first.len() + 1));
+        assert!(both.units.is_sorted() && both.units.len() == both.ids.len());
+        let texts: Vec<&str> = both.spans.iter().map(|&(start, end)| &pair[start..end]).collect();
+        assert!(texts[a.ids.len() + 1..].concat().starts_with("この"), "{texts:?}");
+        assert_eq!(tokenizer.encode_all(&[&pair, first]).unwrap(), [both.ids.clone(), a.ids]);
+        // Read again, it needs no other token.
+        let again = TextTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap().for_pairs().unwrap();
+        assert_eq!((again.vocab_size(), again.encode(&pair).unwrap()), (tokenizer.vocab_size(), both));
+        // A tokenizer of single texts reads the separator as it reads any character.
+        assert_eq!(trained().encode(&pair).unwrap().ids.iter().filter(|&&id| id == separator).count(), 0);
     }
 
     #[test]

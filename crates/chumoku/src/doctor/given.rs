@@ -48,14 +48,14 @@ impl Texts {
     /// Whatever is wrong with the file.
     pub fn read(path: &Path, options: &ReadOptions) -> Result<Texts> {
         let mut options = options.clone();
-        (options.require_label, options.require_text) = (false, false);
+        (options.require_label, options.require_text, options.pairs) = (false, false, true);
         let source = Source::open(path, &options)?;
         let (path, description, columns) = (source.layout().path.clone(), source.describe(), source.columns().clone());
         let (mut records, mut rows) = (source.records(), Vec::new());
-        for record in records.by_ref() {
-            let mut record = record?;
+        while let Some(record) = records.next() {
+            let record = record?;
             let label = columns.label.map_or_else(String::new, |label| record.field(label).trim().to_owned());
-            let text = std::mem::take(&mut record.fields[columns.text]);
+            let text = records.source().text_of(&record).into_owned();
             if !text.trim().is_empty() {
                 rows.push(Example { text, label, line: record.line });
             }

@@ -8,7 +8,7 @@ use super::recorded::{Look, Reading};
 use crate::blend::Blend;
 use crate::text::{WordSpan, windows, words_of};
 use crate::text_classifier::{Prediction, Problem, TextClassifier};
-use crate::{Error, Result, inference, tr};
+use crate::{Error, Result, inference, pair, tr};
 use ndarray::Array2;
 
 /// How weights between tokens become weights between words.
@@ -161,7 +161,10 @@ impl TextClassifier {
             })
         });
         let without = without.collect::<Result<_>>()?;
-        let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
+        let plain = words.iter().map(|word| match (self.tokenizer.between(), is_separator(text, word)) {
+            (Some(between), true) => Word { text: self.tokenizer.token(between), special: true },
+            _ => Word { text: text[word.bytes.clone()].into(), special: false },
+        });
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
             kind: ExplainedKind::Classifier,
@@ -216,7 +219,11 @@ impl TextClassifier {
         let mut found = Vec::with_capacity(words.len());
         for batch in words.chunks(BATCH_WORDS) {
             progress(found.len(), words.len());
-            let without = |word: &WordSpan| format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..]);
+            // What stands between two texts is not theirs, and stays.
+            let without = |word: &WordSpan| match is_separator(text, word) {
+                true => text.to_owned(),
+                false => format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..]),
+            };
             let texts: Vec<String> = batch.iter().map(without).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let Some(of_windows) = &of_windows else {
@@ -226,7 +233,7 @@ impl TextClassifier {
             // Each window that loses tokens, as a text of its own.
             let mut changed = Vec::new();
             for (row, word) in batch.iter().enumerate() {
-                for (index, window) in windows.iter().enumerate() {
+                for (index, window) in windows.iter().enumerate().filter(|_| !is_separator(text, word)) {
                     let [start, end] =
                         [word.tokens.start, word.tokens.end].map(|at| at.clamp(window.start, window.end));
                     if start < end {
@@ -255,6 +262,11 @@ impl TextClassifier {
         progress(words.len(), words.len());
         Ok(found)
     }
+}
+
+/// Whether a word is what stands between the two texts of a pair.
+fn is_separator(text: &str, word: &WordSpan) -> bool {
+    text[word.bytes.clone()].chars().eq([pair::SEPARATOR])
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod features;
 mod loss;
 mod model;
 mod newton;
+mod pairs;
 mod problem;
 mod select;
 mod sparse;

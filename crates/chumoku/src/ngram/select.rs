@@ -12,7 +12,7 @@ use super::sparse::Sparse;
 use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
 use crate::lang::lang;
-use crate::{memory, tr};
+use crate::{memory, pair, tr};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -333,6 +333,7 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }
+    scheme.pairs = texts.iter().any(|text| pair::parts(text).is_some());
     scheme
 }
 

@@ -15,6 +15,8 @@
 //! which a row is normalised. The hash is part of the model file's format and must never change.
 
 use super::error::NgramError;
+use super::pairs::{self, Side};
+use crate::pair;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
@@ -32,11 +34,14 @@ pub struct NgramScheme {
     pub inside_words: Option<(usize, usize)>,
     /// Whether the beginning and the end of a text count as units (in runs of two or more).
     pub edges: bool,
+    /// Whether texts are [pairs](crate::text::pair).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pairs: bool,
 }
 
 impl Default for NgramScheme {
     fn default() -> Self {
-        NgramScheme { words: 3, characters: 4, inside_words: Some((3, 5)), edges: true }
+        NgramScheme { words: 3, characters: 4, inside_words: Some((3, 5)), edges: true, pairs: false }
     }
 }
 
@@ -154,8 +159,26 @@ impl Reader {
         }
     }
 
-    /// The hashes of all n-grams of `text`, ascending, a repeated n-gram as often as it occurs.
+    /// The hashes of all n-grams of `text`, ascending, a repeated n-gram as often as it occurs; of a pair its features.
     pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
+        match pair::parts(text).filter(|_| scheme.pairs) {
+            None => self.read_one(text, scheme),
+            Some((first, second)) => {
+                let sides = [first, second].map(|text| {
+                    self.read_one(text, scheme);
+                    let names = self.names.as_mut().map(|names| std::mem::take(&mut names.found));
+                    Side { hashes: std::mem::take(&mut self.hashes), names: names.unwrap_or_default() }
+                });
+                self.hashes.extend(pairs::features(&sides));
+                self.hashes.sort_unstable();
+                self.names.iter_mut().for_each(|names| names.found = pairs::names(&sides));
+                &self.hashes
+            }
+        }
+    }
+
+    /// The same for a single text.
+    fn read_one(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
         self.folded.clear();
         self.units.clear();
         self.hashes.clear();
@@ -381,7 +404,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-fn finalise(mut hash: u64) -> u64 {
+pub(super) fn finalise(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 33)

@@ -188,11 +188,9 @@ pub(crate) fn model_card(
     card += &data_section(data, options.seed);
     card += &tr!(
         "\n## Limits\n\n{} Answers for texts in another language, style or subject mean little. Texts of more than {} \
-         tokens are read whole, in windows whose answers are averaged.{}\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some \
-         text\"\n```\n",
+         tokens are read whole, in windows whose answers are averaged.{}",
         "\n## 限界\n\n{}言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
-         {} トークンを超えるテキストは、窓に分けて全体を読み、答えを平均します。{}\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
-         \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n",
+         {} トークンを超えるテキストは、窓に分けて全体を読み、答えを平均します。{}",
         match &plan.fine_tuning {
             None => lang().pick(
                 "The model knows nothing but its training rows.",
@@ -214,7 +212,7 @@ pub(crate) fn model_card(
             Network::Recurrent(_) => "",
         }
     );
-    card
+    card + &use_section(data.reads_pairs())
 }
 
 /// From what the network was trained, and by what.
@@ -295,6 +293,21 @@ pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> S
         );
     }
     card
+}
+
+/// How the folder of a model of texts, or of pairs of them, is used.
+pub(super) fn use_section(reads_pairs: bool) -> String {
+    let [predict, explain] = match reads_pairs {
+        false => [lang().pick("\"some text\"", "\"テキスト\""); 2],
+        true => [
+            lang().pick("\"first text\" \"second text\"", "\"1 つ目\" \"2 つ目\""),
+            lang().pick("\"first text\" --target \"second text\"", "\"1 つ目\" --target \"2 つ目\""),
+        ],
+    };
+    tr!(
+        "\n\n## Use\n\n```\nchumoku predict THIS_FOLDER {predict}\nchumoku explain THIS_FOLDER {explain}\n```\n",
+        "\n\n## 使い方\n\n```\nchumoku predict このフォルダ {predict}\nchumoku explain このフォルダ {explain}\n```\n"
+    )
 }
 
 /// Precision and recall of each class.

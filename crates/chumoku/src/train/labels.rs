@@ -217,12 +217,10 @@ fn card(
     card += &super::card::data_section(data, options.seed);
     card += &tr!(
         "\n## Limits\n\nThe labels are known from the training rows alone. Answers for texts in another language, style or subject mean \
-         little. Weights of attention show where the model looks, not why it decides.\n\n## Use\n\n```\nchumoku predict \
-         THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
+         little. Weights of attention show where the model looks, not why it decides.",
         "\n## 限界\n\nラベルについて知って\
          いるのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。アテンションの重みが示すのは\
-         モデルがどこを見ているかであって、判断の理由ではありません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
-         \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n"
+         モデルがどこを見ているかであって、判断の理由ではありません。"
     );
-    Ok(card)
+    Ok(card + &super::card::use_section(data.reads_pairs()))
 }

@@ -4,8 +4,9 @@ use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
 use crate::ngram::Answer;
 use crate::pretrained::Start;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
+use crate::text_classifier::for_pairs;
 use crate::text_generator::TextGenerator;
-use crate::{Error, ModelKind, Result, stages, tr};
+use crate::{Error, ModelKind, Result, pair, stages, tr};
 use std::path::Path;
 
 impl TrainOptions {
@@ -71,27 +72,40 @@ impl Network {
 
     /// A network and a tokenizer of the data's own.
     fn from_scratch<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
-        let texts = data.train.texts();
+        let all = data.train.texts();
+        let reads_pairs = data.reads_pairs();
+        let texts =
+            if reads_pairs { all.iter().flat_map(|text| text.split(pair::SEPARATOR)).collect() } else { all.clone() };
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
         let unit = options.tokens.unwrap_or_else(|| suitable_unit(&texts));
         let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit };
-        let tokenizer = TextTokenizer::train(&texts, &config)?;
-        let rows = tokenizer.encode_all(&texts)?;
+        let mut tokenizer = TextTokenizer::train(&texts, &config)?;
+        if reads_pairs {
+            tokenizer = tokenizer.for_pairs()?;
+        }
+        let rows = tokenizer.encode_all(&all)?;
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let class_rows = data.class_rows();
         let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
-        let plan = Plan::new(&shape).with_network(options.network, options.position)?;
+        let mut plan = Plan::new(&shape).with_network(options.network, options.position)?;
+        if reads_pairs {
+            (plan.model.input.separator, plan.model.input.token_types) = (tokenizer.between(), 2);
+        }
         Ok(Network { tokenizer, rows, plan, start: None })
     }
 
     /// The encoder of a folder, its tokenizer, and a head that is new.
     fn pretrained<A: Answer>(data: &TrainingData<A>, folder: &Path, options: &TrainOptions) -> Result<Network> {
         let start = Start::read(folder)?;
-        let tokenizer = start.tokenizer.clone();
+        let reads_pairs = data.reads_pairs();
+        let mut tokenizer = start.tokenizer.clone();
+        let class_rows = data.class_rows();
+        let mut model = start.origin.classifier(class_rows.len());
+        if reads_pairs {
+            tokenizer = for_pairs(tokenizer, &mut model)?;
+        }
         let rows = tokenizer.encode_all(&data.train.texts())?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();
-        let class_rows = data.class_rows();
-        let model = start.origin.classifier(class_rows.len());
         let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: model.vocab_size };
         let mut plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit);
         if let Some(fine_tuning) = &mut plan.fine_tuning {

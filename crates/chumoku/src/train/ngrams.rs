@@ -2,7 +2,7 @@
 
 use super::card::{
     class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
-    risk_coverage, score_table, this_model,
+    risk_coverage, score_table, this_model, use_section,
 };
 use super::names::label;
 use super::target::Target;
@@ -131,12 +131,10 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     card += &data_section(data, seed);
     card + &tr!(
         "\n## Limits\n\nThe model knows nothing but its training rows. Answers for texts in another language, style or \
-         subject mean little. It sees word order only among adjacent words.\n\n## Use\n\n```\nchumoku predict \
-         THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\n```\n",
+         subject mean little. It sees word order only among adjacent words.",
         "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
-         語順は、隣り合う並びのほかは見ていません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \"テキスト\"\nchumoku \
-         explain このフォルダ \"テキスト\"\n```\n"
-    )
+         語順は、隣り合う並びのほかは見ていません。"
+    ) + &use_section(data.reads_pairs())
 }
 
 /// A model of the training rows, its penalty chosen on the validation rows.

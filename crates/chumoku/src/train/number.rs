@@ -193,13 +193,11 @@ impl Report<'_> {
         card += &tr!(
             "\n## Limits\n\nThe model knows numbers from its training rows alone, and never goes beyond their range. The promise of \
              the intervals holds for texts like those of the validation rows. Answers for texts in another language, style or \
-             subject mean little.\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \
-             \"some text\"\n```\n",
+             subject mean little.",
             "\n## 限界\n\n数値について知っているの\
              は学習データだけで、その範囲を超える値は答えません。区間の約束は、検証データと似たテキストについてのものです。言語・文体・話題の\
-             異なるテキストへの答えには、ほとんど意味がありません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \
-             \"テキスト\"\nchumoku explain このフォルダ \"テキスト\"\n```\n"
+             異なるテキストへの答えには、ほとんど意味がありません。"
         );
-        card
+        card + &super::card::use_section(data.reads_pairs())
     }
 }

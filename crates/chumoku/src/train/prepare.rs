@@ -6,7 +6,7 @@ use crate::lang::wording::{count, listed};
 use crate::ngram::Answer;
 use crate::number::{Measured, NumberScale};
 use crate::scoring::Rows;
-use crate::tr;
+use crate::{pair, tr};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
@@ -31,6 +31,13 @@ impl<A> Default for TrainingData<A> {
     fn default() -> Self {
         let [train, valid, test] = std::array::from_fn(|_| Rows::default());
         TrainingData { labels: Vec::new(), scale: NumberScale::default(), train, valid, test, notes: Vec::new() }
+    }
+}
+
+impl<A> TrainingData<A> {
+    /// Whether the texts are [pairs](crate::pair).
+    pub fn reads_pairs(&self) -> bool {
+        self.train.texts.first().is_some_and(|text| pair::parts(text).is_some())
     }
 }
 
@@ -60,7 +67,7 @@ fn conflicts(found: &Conflicts, one: &str) -> Vec<String> {
         return Vec::new();
     }
     let example = found.examples.first().map(|(text, labels)| {
-        let text: String = text.chars().take(40).collect();
+        let text: String = pair::shown(text).chars().take(40).collect();
         let labels = labels.join(lang().pick(" and ", "、"));
         tr!(", e.g. “{text}” as {labels}", "（例: “{text}” に {labels}）")
     });
@@ -79,7 +86,7 @@ fn leaks(train: &[Example], others: [Option<Vec<Example>>; 2]) -> Vec<String> {
         let other = other?;
         let shared = data::shared_texts(train, &other);
         let example = shared.examples.first().map(|shared| {
-            let text: String = shared.text.chars().take(40).collect();
+            let text: String = pair::shown(&shared.text).chars().take(40).collect();
             let (a, b) = (shared.line_a, shared.line_b);
             tr!(", e.g. “{text}” (lines {a} and {b})", "（例: “{text}”、{a} 行目と {b} 行目）")
         });

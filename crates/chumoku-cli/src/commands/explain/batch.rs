@@ -68,6 +68,13 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         match (&model, &translator) {
             (Some(model), _) => {
                 let place = place_in(model, args)?;
+                // Two texts of a line have a tab between them.
+                let (first, second) = match text.split_once('\t').filter(|_| model.reads_pairs()) {
+                    Some((first, second)) => (first, Some(second)),
+                    None => (text, None),
+                };
+                let (text, _) = model.text_and_target(first, second)?;
+                let text = text.as_ref();
                 figure(args, &Explainer { model, target: None, name: name.clone() }.explain(text)?, place, lang)
             }
             (_, Some(translator)) => {

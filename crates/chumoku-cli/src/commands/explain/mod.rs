@@ -93,16 +93,6 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     match ModelKind::of(&args.model)? {
         ModelKind::Translator => translation(args, text, lang),
         ModelKind::Ngrams => ngrams::run(args, text, lang),
-        kind if args.target.is_some() && kind != ModelKind::Encoder => {
-            let problem = tr!(
-                "--target: for an encoder (a text to compare with) or a translator (a translation to explain); this model \
-                 is {}; leave --target out, or name the folder of an encoder, as `chumoku embed` takes it",
-                "--target: エンコーダー（比べるテキスト）か翻訳モデル（説明する訳文）で使います。このモデルは{}です。\
-                 --target を外すか、`chumoku embed` で使えるエンコーダーのフォルダを指定してください",
-                kind.describe()
-            );
-            Err(Usage(problem).into())
-        }
         _ => self_attention(args, text, lang),
     }
 }
@@ -126,7 +116,8 @@ fn place_in(model: &Model, args: &Explain) -> anyhow::Result<[usize; 2]> {
 fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     let model = Model::load(&args.model, args.precision)?;
     let place = place_in(&model, args)?;
-    let target = args.target.as_deref();
+    let (text, target) = model.text_and_target(text, args.target.as_deref())?;
+    let text = text.as_ref();
     let explainer = Explainer { model: &model, target, name: model_name(&args.model) };
     let explanation = explainer.explain(text)?;
     match &model {

@@ -3,8 +3,9 @@
 use crate::Usage;
 use crate::args::Precision;
 use crate::commands::load;
-use chumoku::{ModelKind, TextClassifier, TextEmbedder, TextGenerator, tr};
+use chumoku::{ModelKind, TextClassifier, TextEmbedder, TextGenerator, pair, tr};
 use chumoku_view::{Explanation, Lang};
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,53 @@ impl Model {
             _ => Model::Classifier(load::classifier(folder, precision)?),
         })
     }
+}
+
+impl Model {
+    /// Whether texts are pairs.
+    pub(super) fn reads_pairs(&self) -> bool {
+        matches!(self, Model::Classifier(model) if model.config().reads_pairs())
+    }
+
+    /// The text to explain, of a model of pairs both texts as one, and what an encoder holds it against.
+    pub(super) fn text_and_target<'a>(
+        &self,
+        text: &'a str,
+        target: Option<&'a str>,
+    ) -> anyhow::Result<(Cow<'a, str>, Option<&'a str>)> {
+        let kind = match self {
+            Model::Encoder(_) => return Ok((text.into(), target)),
+            Model::Classifier(_) => ModelKind::Classifier,
+            Model::Generator(_) => ModelKind::LanguageModel,
+        };
+        Ok((with_second(text, target, self.reads_pairs(), kind)?, None))
+    }
+}
+
+/// The text to explain, of a model of pairs both texts as one: the second is that of `--target`.
+pub(super) fn with_second<'a>(
+    text: &'a str,
+    target: Option<&str>,
+    reads_pairs: bool,
+    kind: ModelKind,
+) -> anyhow::Result<Cow<'a, str>> {
+    let problem = match (reads_pairs, target) {
+        (true, Some(second)) => return Ok(pair::join(text, second).into()),
+        (false, None) => return Ok(text.into()),
+        (true, None) => tr!(
+            "this model reads two texts: give the second with --target, as `chumoku explain MODEL \"first\" --target \"second\"`",
+            "このモデルは 2 つのテキストの組を読みます。`chumoku explain MODEL \"1 つ目\" --target \"2 つ目\"` のように、2 つ目を \
+             --target で指定してください"
+        ),
+        (false, Some(_)) => tr!(
+            "--target: for an encoder (a text to compare with), a translator (a translation to explain) or a model of two texts \
+             (the second); this model is {}; leave --target out, or name the folder of another model",
+            "--target: エンコーダー（比べるテキスト）、翻訳モデル（説明する訳文）、2 つのテキストを読むモデル（2 つ目）で使います。この\
+             モデルは{}です。--target を外すか、別のモデルのフォルダを指定してください",
+            kind.describe()
+        ),
+    };
+    Err(Usage(problem).into())
 }
 
 /// A model, and what it is called.

@@ -1,13 +1,14 @@
 //! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
 
 use super::attention_flag;
+use super::model::with_second;
 use crate::ExitCode;
 use crate::args::Explain;
 use crate::commands::pictures::{terminal_options, write};
 use crate::commands::{load, model_name};
 use crate::report::fit;
 use crate::{Usage, harmless};
-use chumoku::{NgramEffect, tr};
+use chumoku::{ModelKind, NgramEffect, tr};
 use chumoku_view::{Lang, render, to_json};
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
@@ -16,8 +17,7 @@ use std::io::{Write, stdout};
 const SHOWN: usize = 20;
 
 pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
-    let flag = attention_flag(args).or(args.target.is_some().then_some("--target"));
-    if let Some(flag) = flag {
+    if let Some(flag) = attention_flag(args) {
         let problem = tr!(
             "{flag}: this is an n-gram model and has no attention to show; the effects of words and n-grams are shown \
              without {flag}, and by --json",
@@ -26,6 +26,8 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         return Err(Usage(problem).into());
     }
     let model = load::ngrams(&args.model, args.precision)?;
+    let text = with_second(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
+    let text = text.as_ref();
     let explanation = model.explain(text, &model_name(&args.model))?;
     let effects = model.ngram_effects(text)?;
     let mut json = to_json(&explanation);

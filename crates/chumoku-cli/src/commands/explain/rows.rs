@@ -3,7 +3,7 @@
 use super::model::{Explainer, Model};
 use crate::args::Explain;
 use crate::commands::stream::{Form, stream};
-use crate::commands::{load, model_name};
+use crate::commands::{load, model_name, pairs};
 use crate::{ExitCode, Usage};
 use chumoku::data::{ReadOptions, Source, standard_input};
 use chumoku::explain::number;
@@ -41,12 +41,17 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
         }
         _ => Explained::Network(Model::load(&args.model, args.precision)?),
     };
+    let reads_pairs = match &model {
+        Explained::Network(model) => model.reads_pairs(),
+        Explained::Ngrams(model) => model.config().reads_pairs(),
+    };
     let mut options = ReadOptions::default();
-    (options.faults_in_place, options.require_text) = (true, true);
+    (options.faults_in_place, options.require_text, options.pairs) = (true, true, reads_pairs);
     let source = match input.as_os_str() == "-" {
         true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
         false => Source::open(input, &options)?,
     };
+    pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
     let name = model_name(&args.model);
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
     stream(source, Form::Objects { unanswered }, false, |texts| {
@@ -73,7 +78,7 @@ fn explain(model: &Explained, name: &str, text: &str) -> anyhow::Result<Value> {
 /// What was predicted, and what each word does to it; no attention, which is large.
 fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     let mut found = Map::new();
-    found.insert("text".into(), text.into());
+    pairs::put(&mut found, text);
     found.insert("label".into(), e.label.as_str().into());
     if let Some(p) = e.probabilities.iter().find(|p| p.label == e.label) {
         found.insert("probability".into(), number(p.probability));

@@ -62,7 +62,7 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
         let mut out = std::io::stdout().lock();
         let rows = [(this_model(), &outcome.test), (most_frequent(), &outcome.majority)];
         write!(out, "{}", scores(&outcome.metrics, &rows)?)?;
-        writeln!(out, "{}", next(place, args.data.is_none(), false))?;
+        writeln!(out, "{}", next(place, args.data.is_none(), false, data.reads_pairs()))?;
         writeln!(out, "{}", report::filled(&outcome.advice))?;
         Ok(())
     })
@@ -104,7 +104,7 @@ fn most_frequent() -> &'static str {
 }
 
 /// What to do next.
-pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool) -> String {
+pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: bool) -> String {
     let mut lines = vec![tr!("Next:", "次にできること:")];
     if is_builtin {
         lines.push(tr!(
@@ -113,10 +113,15 @@ pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool) -> String {
         ));
     }
     let place = quoted(&place.display().to_string());
-    let text = lang().pick("some text", "テキスト");
-    lines.push(format!("  chumoku predict {place} \"{text}\""));
     let page = if has_page { " --html why.html" } else { "" };
-    lines.push(format!("  chumoku explain {place} \"{text}\"{page}"));
+    let [text, first, second] = [["some text", "テキスト"], ["first text", "1 つ目"], ["second text", "2 つ目"]]
+        .map(|[en, ja]| lang().pick(en, ja));
+    let [predict, explain] = match reads_pairs {
+        false => [format!("\"{text}\""), format!("\"{text}\"")],
+        true => [format!("\"{first}\" \"{second}\""), format!("\"{first}\" --target \"{second}\"")],
+    };
+    lines.push(format!("  chumoku predict {place} {predict}"));
+    lines.push(format!("  chumoku explain {place} {explain}{page}"));
     lines.join("\n") + "\n"
 }
 
@@ -217,7 +222,7 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         let layer = explanation.layers.saturating_sub(1);
         writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(lang())))?;
     }
-    writeln!(out, "{}", next(place, is_builtin, true))?;
+    writeln!(out, "{}", next(place, is_builtin, true, data.reads_pairs()))?;
     writeln!(out, "{}", report::filled(&outcome.advice))?;
     Ok(())
 }

@@ -101,7 +101,7 @@ fn show(outcome: &LabelsOutcome, place: &Path) -> anyhow::Result<()> {
     write!(out, "{}", comparison(&rows))?;
     let thresholds = outcome.model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
-    write!(out, "\n{}", next(place, false, true))?;
+    write!(out, "\n{}", next(place, false, true, outcome.model.config().reads_pairs()))?;
     Ok(())
 }
 

@@ -100,7 +100,7 @@ fn show(outcome: &NumberOutcome, place: &Path) -> anyhow::Result<()> {
     ];
     write!(out, "{}", comparison(&rows))?;
     write!(out, "\n{}", details(scores, &outcome.points))?;
-    write!(out, "\n{}", next(place, false, true))?;
+    write!(out, "\n{}", next(place, false, true, outcome.model.config().reads_pairs()))?;
     Ok(())
 }
 

@@ -52,6 +52,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
     ];
     (encoding, column, any::<bool>(), any::<bool>(), any::<Option<bool>>(), format).prop_map(
         |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
+            pairs: skip_bad_rows,
             several_labels: skip_bad_rows,
             encoding: encoding.map(str::to_owned),
             text,

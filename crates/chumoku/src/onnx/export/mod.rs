@@ -54,6 +54,14 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
             params.values().len()
         )));
     }
+    if config.reads_pairs() {
+        return Err(Error::Setting(tr!(
+            "writing ONNX: this model reads pairs of texts, whose kinds of tokens the file has no input for; export a model of \
+             single texts",
+            "ONNX を書き出せません。このモデルは 2 つのテキストの組を読みますが、ファイルにはトークンの種類の入力がありません。1 つのテキストを\
+             読むモデルを書き出してください"
+        )));
+    }
     let lacks_ngrams = classifier.ngrams.is_some();
     let mut network = Network::new(&config.model, params);
     let logits = network.logits()?;

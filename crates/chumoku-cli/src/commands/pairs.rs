@@ -1,0 +1,52 @@
+//! Models of pairs: two texts from the command line as one, and files that have as many texts a row as a model reads.
+
+use crate::Usage;
+use chumoku::{pair, tr};
+use serde_json::{Map, Value, json};
+
+/// The texts of a command line as a model reads them: of a model of pairs each two that follow each other are one.
+pub(super) fn of_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
+    if !reads_pairs {
+        return Ok(texts.into_iter().map(str::to_owned).collect());
+    }
+    if texts.len() % 2 == 0 {
+        return Ok(texts.chunks_exact(2).map(|two| pair::join(two[0], two[1])).collect());
+    }
+    let n = texts.len();
+    let problem = tr!(
+        "this model reads pairs of texts, and {n} cannot be divided by two: give each pair as \"first text\" \"second text\"",
+        "このモデルは 2 つのテキストの組を読みますが、{n} 個は 2 で割り切れません。\"1 つ目\" \"2 つ目\" の順に指定してください"
+    );
+    Err(Usage(problem).into())
+}
+
+/// Refuses rows of single texts for a model of pairs, and rows of pairs for a model of single texts.
+pub(super) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<()> {
+    let problem = match (reads_pairs, are_pairs) {
+        (true, false) => tr!(
+            "this model reads pairs of texts, and the file has one text a row: name both columns, as --text premise,hypothesis \
+             or --text 1,2",
+            "このモデルは 2 つのテキストの組を読みますが、ファイルの各行のテキストは 1 つです。--text 前提,仮説 や --text 1,2 のように、\
+             両方の列を指定してください"
+        ),
+        (false, true) => tr!(
+            "this model reads single texts, and the file has two texts a row: name the column of one of them with --text",
+            "このモデルが読むのは 1 つのテキストですが、ファイルの各行には 2 つあります。どちらかの列を --text で指定してください"
+        ),
+        _ => return Ok(()),
+    };
+    Err(Usage(problem).into())
+}
+
+/// Whether a text is a pair.
+pub(super) fn is_pair(text: Option<&str>) -> bool {
+    text.is_some_and(|text| pair::parts(text).is_some())
+}
+
+/// Puts a text into an answer: as `text` or, both of a pair, as `texts`.
+pub(super) fn put(object: &mut Map<String, Value>, text: &str) {
+    match pair::parts(text) {
+        None => object.insert("text".into(), text.into()),
+        Some((first, second)) => object.insert("texts".into(), json!([first, second])),
+    };
+}

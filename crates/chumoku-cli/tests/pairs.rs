@@ -1,0 +1,175 @@
+//! Two texts a row: recognised, trained, used, explained; and what is refused.
+
+mod common;
+
+use common::{Place, csv, random, reviews, sha256};
+use serde_json::json;
+
+/// Pairs of which the second says what the first does, or something else.
+fn rows(n: usize, header: &str) -> String {
+    let mut state = 3;
+    let mut pick = |count: usize| (random(&mut state) * count as f64) as usize;
+    let (who, does) = (["man", "woman", "child", "dog"], ["sleeps", "eats", "runs", "sings"]);
+    let mut out = format!("{header}\n");
+    for i in 0..n {
+        let (subject, verb) = (who[pick(4)], pick(4));
+        let follows = pick(2) == 0;
+        let other = if follows { verb } else { (verb + 1 + pick(3)) % 4 };
+        let label = ["no", "yes"][usize::from(follows)];
+        out += &format!("\"A {subject} {} on day {i}.\",A {subject} {}.,{label}\n", does[verb], does[other]);
+    }
+    out
+}
+
+fn trained(place: &Place, out: &str, more: &[&str]) -> common::Run {
+    place.write("train.csv", rows(400, "premise,hypothesis,label"));
+    let epochs = if more.contains(&"ngrams") { &[][..] } else { &["--epochs", "6"] };
+    place.run(&[&["train", "train.csv", "--out", out], epochs, more].concat()).ok()
+}
+
+#[test]
+fn pairs_are_trained_and_used_like_single_texts() {
+    let place = Place::new();
+    let run = trained(&place, "model", &[]);
+    assert!(run.stderr.contains("two texts = column “premise” and column “hypothesis” (their names)"), "{run:#?}");
+    assert!(run.stdout.contains("predict model \"first text\" \"second text\""), "{run:#?}");
+    assert!(place.read("model/README.md").contains("--target \"second text\""));
+    // Neither text alone tells: n-grams of both do.
+    let metrics = place.json("model/metrics.json");
+    assert!(metrics["parts"]["ngrams"]["accuracy"].as_f64().unwrap() > 0.9, "{metrics}");
+    let config = place.json("model/config.json");
+    assert_eq!((&config["token_types"], &config["ngrams"]["pairs"]), (&json!(2), &json!(true)));
+    let tokenizer = place.json("model/tokenizer.json");
+    let separator = &tokenizer["model"]["vocab"]["[SEP]"];
+    assert!(separator.is_u64() && config["separator"] == *separator, "{}", config["separator"]);
+
+    let ask = |first: &str, second: &str| place.run(&["predict", "model", "--json", first, second]).ok().json();
+    let found = ask("A dog runs on day 3.", "A dog runs.");
+    assert_eq!((&found["label"], &found["texts"]), (&json!("yes"), &json!(["A dog runs on day 3.", "A dog runs."])));
+    assert_eq!(found.get("text"), None);
+    assert_eq!(ask("A dog runs on day 3.", "A dog eats.")["label"], "no");
+    let two = place.run(&["predict", "model", "A dog runs.", "A dog runs.", "A man eats.", "A man runs."]).ok();
+    assert_eq!(two.stdout.lines().count(), 2);
+    assert!(two.stdout.contains("A man eats. | A man runs."), "{two:#?}");
+
+    // From a file, by names or by numbers, with the same answers.
+    place.write("new.csv", "first,text\nA dog runs on day 3.,A dog runs.\n,A dog eats.\n");
+    let rows =
+        place.run(&["predict", "model", "--input", "new.csv", "--text", "first,text", "--json"]).ok().json_lines();
+    assert_eq!((&rows[0]["probability"], &rows[0]["texts"]), (&found["probability"], &found["texts"]));
+    assert!(rows[1]["label"].is_null() && rows[1]["error"].as_str().unwrap().contains("column “first”"), "{}", rows[1]);
+    let numbered = place.run(&["predict", "model", "--input", "new.csv", "--text", "1,2", "--json"]).ok().json_lines();
+    assert_eq!(rows, numbered);
+    let eval = place.run(&["eval", "model", "train.csv", "--json"]).ok().json();
+    assert!(eval["accuracy"].as_f64().unwrap() > 0.9 && eval["rows_trained_on"].as_u64().unwrap() > 300, "{eval}");
+
+    // The order of the two matters to the network.
+    let turned = ask("A dog runs.", "A dog runs on day 3.");
+    assert_ne!(turned["probability"], found["probability"]);
+}
+
+#[test]
+fn both_texts_are_explained() {
+    let place = Place::new();
+    trained(&place, "model", &[]);
+    trained(&place, "ngrams", &["--model", "ngrams"]);
+    let [first, second] = ["A dog runs on day 3.", "A dog eats."];
+    let why = place.run(&["explain", "model", first, "--target", second, "--json", "-"]).ok().json();
+    let words: Vec<&str> = why["words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
+    let at = words.iter().position(|word| *word == "[SEP]").unwrap();
+    assert!(words[..at].contains(&"runs") && words[at..].contains(&"eats"), "{words:?}");
+    assert!(why["words"][at]["special"] == true && why["attribution"]["scores"][at] == 0.0, "{why}");
+    let shown = place.run(&["explain", "model", first, "--target", second]).ok();
+    assert!(shown.stdout.contains("\"A dog runs on day 3. | A dog eats.\""), "{shown:#?}");
+    assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{shown:#?}");
+    let shown = place.run(&["explain", "ngrams", first, "--target", second]).ok();
+    assert!(shown.stdout.contains("text 2 alone: eats"), "{shown:#?}");
+    let all =
+        place.run(&["explain", "ngrams", first, "--target", second, "--json", "-"]).ok().json()["ngrams"].to_string();
+    assert!(all.contains("overlap: 10 % of text 2, words") && !all.contains("overlap: 100 % of text 2"), "{all}");
+    let many = place.run(&["explain", "model", "--input", "train.csv", "--json", "-"]).ok().json_lines();
+    assert!(many.len() == 400 && many[0]["texts"].is_array(), "{}", many[0]);
+    place.write("lines.txt", format!("{first}\t{second}\n"));
+    place.run(&["explain", "model", "--input", "lines.txt", "--svg", "pictures"]).ok();
+    assert!(place.read("pictures/001.svg").contains("<svg"));
+}
+
+#[test]
+fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
+    let place = Place::new();
+    trained(&place, "one", &["--threads", "1"]);
+    place.run_in_spite_of_kills(&["train", "train.csv", "--out", "killed", "--epochs", "6", "--threads", "2"]);
+    for name in ["model.safetensors", "config.json", "metrics.json"] {
+        let of = |folder: &str| sha256(&place.path(folder).join(name));
+        assert_eq!(of("one"), of("killed"), "{name}");
+    }
+}
+
+#[test]
+fn labels_numbers_and_pretrained_encoders_read_pairs() {
+    let place = Place::with_bert();
+    let words = ["the food was bad", "the film was good", "good film", "bad food"];
+    let row = |i: usize| {
+        format!("{}\t{}\t{}", words[i % 4], words[i / 4 % 4], if i % 4 == i / 4 % 4 { "same" } else { "other" })
+    };
+    let rows: Vec<String> = (0..120).map(row).collect();
+    place.write("rows.tsv", format!("sentence1\tsentence2\tlabel\n{}", rows.join("\n")));
+    place.run(&["train", "rows.tsv", "--from", "bert", "--epochs", "1", "--out", "model"]).ok();
+    assert_eq!(place.json("model/config.json")["chumoku"]["pairs"], true);
+    let ask = |texts: [&str; 2]| place.run(&["predict", "model", "--json", texts[0], texts[1]]).ok().json();
+    assert_ne!(ask(["good film", "bad food"])["probability"], ask(["bad food", "good film"])["probability"]);
+    let numbers = rows.iter().enumerate().map(|(i, row)| format!("{}\t{}\n", row.rsplit_once('\t').unwrap().0, i % 4));
+    place.write("numbers.tsv", format!("text1\ttext2\tscore\n{}", numbers.collect::<String>()));
+    place.run(&["train", "numbers.tsv", "--epochs", "1", "--out", "numbers"]).ok();
+    let found = place.run(&["predict", "numbers", "--json", "good film", "bad food"]).ok().json();
+    assert!(found["score"].is_number() && found["texts"].is_array(), "{found}");
+    let several = rows.iter().map(|row| format!("{}\n", row.replace("\tsame", "\tsame|food")));
+    place.write("several.tsv", format!("text1\ttext2\tlabels\n{}", several.collect::<String>()));
+    place.run(&["train", "several.tsv", "--separator", "|", "--epochs", "1", "--out", "several"]).ok();
+    let found = place.run(&["predict", "several", "--json", "good film", "good film"]).ok().json();
+    assert!(found["labels"].is_array(), "{found}");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let place = Place::new();
+    trained(&place, "pairs", &["--model", "ngrams"]);
+    place.write("reviews.csv", csv(&reviews(60)));
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "single"]).ok();
+    place.refuses(&["predict", "pairs", "alone"], &["reads pairs of texts", "\"second text\""]);
+    place.refuses(&["explain", "pairs", "alone"], &["reads two texts", "--target"]);
+    place.refuses(&["explain", "single", "a", "--target", "b"], &["--target", "leave --target out"]);
+    place.refuses(&["predict", "pairs", "--input", "reviews.csv"], &["one text a row", "--text 1,2"]);
+    place.refuses(&["eval", "pairs", "reviews.csv"], &["one text a row"]);
+    place.refuses(&["eval", "single", "train.csv"], &["single texts", "two texts a row"]);
+    place.write("gap.csv", "premise,hypothesis,label\nA man.,A dog.,yes\nA man.,,no\n");
+    place.refuses(&["train", "gap.csv", "--out", "x"], &["gap.csv:3", "hypothesis"]);
+    place.refuses(&["train", "train.csv", "--text", "premise,premise", "--out", "x"], &["premise"]);
+    place.refuses(&["train", "train.csv", "--text", "premise,label", "--label", "label", "--out", "x"], &["label"]);
+    place.refuses(&["train", "train.csv", "--text", "premise,hypotesis", "--out", "x"], &["hypotesis", "hypothesis"]);
+    place.run(&["train", "train.csv", "--epochs", "1", "--out", "network"]).ok();
+    place.refuses(&["export", "network", "--out", "m.onnx"], &["pairs of texts"]);
+    let mut config = place.json("network/config.json");
+    config["separator"] = 1.into();
+    place.write("network/config.json", config.to_string());
+    place.refuses(&["predict", "network", "a", "b"], &["config.json", "separator"]);
+}
+
+/// The file and the commands of `docs/pairs.md`, as a reader pastes them.
+#[test]
+fn the_page_is_true() {
+    let place = Place::new();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pairs.md")).unwrap();
+    let block = |language: &str| {
+        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    };
+    place.write("follows.csv", block("csv"));
+    let lines = block("console");
+    for line in lines.lines() {
+        let words = line.strip_prefix("$ ").unwrap().replacen("chumoku", env!("CARGO_BIN_EXE_chumoku"), 1);
+        let run = place.shell(&words);
+        assert_eq!(run.code, 0, "{line}: {run:#?}");
+    }
+    assert_eq!(lines.lines().count(), 4);
+}

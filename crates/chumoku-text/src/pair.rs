@@ -1,0 +1,60 @@
+//! Two texts as one: what a reader of pairs is given.
+//!
+//! The two are joined by U+001F, the character that ASCII has for this (*unit separator*), which no writing uses. Whoever
+//! reads pairs looks for it: tokenizers put a token of their own in its place, n-grams say which text they come from.
+
+use std::borrow::Cow;
+
+/// What stands between the two texts of a pair.
+pub const SEPARATOR: char = '\u{1f}';
+
+/// The two texts of a pair as one. A separator inside them becomes a space.
+///
+/// ```
+/// use chumoku_text::pair;
+///
+/// let pair = pair::join("A man sleeps.", "Nobody sleeps.");
+/// assert_eq!(pair::parts(&pair), Some(("A man sleeps.", "Nobody sleeps.")));
+/// assert_eq!(pair::parts("A man sleeps."), None);
+/// ```
+#[must_use]
+pub fn join(first: &str, second: &str) -> String {
+    format!("{}{SEPARATOR}{}", clean(first), clean(second))
+}
+
+/// The two texts of a pair; none if it is a single text.
+#[must_use]
+pub fn parts(text: &str) -> Option<(&str, &str)> {
+    text.split_once(SEPARATOR)
+}
+
+/// A text, or both texts of a pair, as people read them.
+#[must_use]
+pub fn shown(text: &str) -> Cow<'_, str> {
+    match parts(text) {
+        None => text.into(),
+        Some((first, second)) => format!("{first} | {second}").into(),
+    }
+}
+
+fn clean(text: &str) -> Cow<'_, str> {
+    match text.contains(SEPARATOR) {
+        false => text.into(),
+        true => text.replace(SEPARATOR, " ").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_has_two_texts_whatever_they_hold() {
+        for (first, second) in [("a", "b"), ("", ""), ("a\u{1f}b", "\u{1f}c"), ("一つ", "two\ttabs\n")] {
+            let joined = join(first, second);
+            let (a, b) = parts(&joined).unwrap();
+            assert_eq!((a, b), (&*first.replace('\u{1f}', " "), &*second.replace('\u{1f}', " ")));
+        }
+        assert_eq!((shown("alone"), shown(&join("a", "b"))), ("alone".into(), "a | b".into()));
+    }
+}
