@@ -47,7 +47,7 @@ fn texts_get_their_numbers() {
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
     let metrics = place.json("model/metrics.json");
     // The weights are those of the epoch with the smallest error.
-    let figure = |line: &str| Some(line.split_once("mean absolute error")?.1.split_whitespace().next()?.parse().ok()?);
+    let figure = |line: &str| line.split_once("mean absolute error")?.1.split_whitespace().next()?.parse().ok();
     let errors: Vec<f64> = run.stderr.lines().filter(|line| line.starts_with("epoch")).filter_map(figure).collect();
     let best = metrics["best_epoch"].as_u64().unwrap() as usize;
     assert!(errors.len() == 3 && errors.iter().all(|error| errors[best - 1] <= *error), "{best} {errors:?}");

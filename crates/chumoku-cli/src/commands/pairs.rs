@@ -9,7 +9,7 @@ pub(super) fn of_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Resul
     if !reads_pairs {
         return Ok(texts.into_iter().map(str::to_owned).collect());
     }
-    if texts.len() % 2 == 0 {
+    if texts.len().is_multiple_of(2) {
         return Ok(texts.chunks_exact(2).map(|two| pair::join(two[0], two[1])).collect());
     }
     let n = texts.len();

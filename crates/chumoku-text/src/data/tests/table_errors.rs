@@ -134,27 +134,27 @@ fn missing_columns() {
 
 #[test]
 fn ambiguous_columns() {
-    let mut content = "sentence1,sentence2,gold,split\n".to_owned();
+    let mut content = "left,right,gold,split\n".to_owned();
     for i in 0..20 {
         content += &format!("first words {i},other words {i},{},{}\n", i % 2, i % 4);
     }
     assert_eq!(
         message("a.csv", &content, &labelled()),
-        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “sentence1”, \
-         column “sentence2”; name one with --text NAME"
+        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “left”, \
+         column “right”; name one with --text NAME"
     );
-    let renamed = content.replace("gold", "kind").replace("sentence1", "text");
+    let renamed = content.replace("gold", "kind").replace("left", "text");
     assert_eq!(
         message("a.csv", &renamed, &labelled()),
         "a.csv: choosing the label column: expected one that stands out, found 2 equally likely: column “kind”, column \
          “split”; name one with --label NAME"
     );
-    let twice = content.replace("sentence2", "sentence1");
-    let options = ReadOptions { text: Some("sentence1".into()), ..labelled() };
+    let twice = content.replace("right", "left");
+    let options = ReadOptions { text: Some("left".into()), ..labelled() };
     assert_eq!(
         message("a.csv", &twice, &options),
-        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “sentence1”, \
-         column “sentence1”; name one with --text NAME"
+        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “left”, \
+         column “left”; name one with --text NAME"
     );
 }
 
