@@ -21,7 +21,7 @@ function depth() {
   $('depth-missing').hidden = !!(Q && K);
   delete root.dataset.score; delete root.dataset.weight;
   if (!Q || !K) {
-    $('depth-command').textContent = `chumoku explain ${/^[\w.-]+$/.test(D.model) ? D.model : quotedShell(plain(D.model))} ${quotedShell(plain(clip(D.text, 300)))} --layer ${S.layer + 1} --head ${S.head + 1} --html why.html`;
+    $('depth-command').textContent = `chumoku explain ${/^[\w.-]+$/.test(D.model) ? D.model : quotedShell(plain(D.model))} ${texts.map(text => quotedShell(plain(clip(text, 300)))).join(' --target ')} --layer ${S.layer + 1} --head ${S.head + 1} --html why.html`;
     const there = HEADS.filter(({ l, h }) => MAPS.has(mapName('queries', l, h)));
     $('depth-others').replaceChildren(...there.map(({ l, h }) => { const b = el('button', { type: 'button', text: `L${l + 1}·H${h + 1}`, 'aria-label': T.thumb(l + 1, h + 1) }); b.addEventListener('click', () => choose(l, h)); return b; }));
     return;

@@ -58,7 +58,7 @@ function startDepth() {
 let T;
 
 // ---- words with their scores ----
-const kana = isKana(D.text);
+const kana = isKana(D.text), texts = D.text.split('\u001f');
 function tiles() {
   const { whole, beyond = [] } = D.attribution, both = (s, w) => signed(s, isEncoder ? 3 : 2) + (known(w) ? ` (${signed(w)})` : '');
   const box = $('tiles'), most = [...scores, ...beyond.map(w => w.score)].reduce((m, s) => Math.max(m, Math.abs(s) || 0), 0) || 1;
@@ -243,7 +243,8 @@ function show() {
   $('label').textContent = isModel ? T.q(plain(D.label)) : isItself ? '' : isEncoder ? cosine(D.similarity) : D.number ? D.said_number[S.lang] : D.label;
   const chance = D.probabilities.find(p => p.label === D.label);
   $('chance').textContent = chance && !D.number ? `${percent(chance.probability, 1)} %` : '';
-  $('text').textContent = D.text;
+  // The two texts of a pair below each other.
+  $('text').textContent = texts.join('\n');
   $('against').hidden = $('target').hidden = !isEncoder || isItself;
   $('target').textContent = isEncoder ? D.label : '';
   $('cut').hidden = !D.cut;
