@@ -15,12 +15,12 @@ pub(crate) fn has_header(first: &[String], below: &[&[String]], options: &ReadOp
     if let Some(header) = options.header {
         return header;
     }
-    let named = |wanted: &Option<String>| {
-        wanted.as_deref().is_some_and(|wanted| {
-            !is_number(wanted) && first.iter().any(|name| name.trim().to_lowercase() == wanted.trim().to_lowercase())
-        })
+    let named = |wanted: &str| {
+        !is_number(wanted) && first.iter().any(|name| name.trim().to_lowercase() == wanted.trim().to_lowercase())
     };
-    if named(&options.text) || named(&options.label) {
+    let (text, label) = (options.text.as_deref(), options.label.as_deref());
+    let of_pair = text.filter(|_| options.pairs).and_then(|text| text.split_once(','));
+    if text.is_some_and(named) || label.is_some_and(named) || of_pair.is_some_and(|(a, b)| named(a) && named(b)) {
         return true;
     }
     let roles: Vec<Role> = first.iter().filter_map(|name| named_role(name)).collect();
