@@ -59,7 +59,7 @@ fn pairs_are_trained_and_used_like_single_texts() {
     assert_eq!((&rows[0]["probability"], &rows[0]["texts"]), (&found["probability"], &found["texts"]));
     assert!(rows[1]["label"].is_null() && rows[1]["error"].as_str().unwrap().contains("column “first”"), "{}", rows[1]);
     place.write("plain.csv", "A dog runs on day 3.,A dog runs.\nA man eats on day 3.,A man eats.\n");
-    let rows = place.run(&["predict", "model", "--input", "plain.csv", "--text", "1,2", "--json"]).ok().json_lines();
+    let rows = place.run(&["predict", "model", "--input", "plain.csv", "--json"]).ok().json_lines();
     assert_eq!((rows.len(), &rows[0]["probability"]), (2, &found["probability"]));
     let eval = place.run(&["eval", "model", "train.csv", "--json"]).ok().json();
     assert!(eval["accuracy"].as_f64().unwrap() > 0.9 && eval["rows_trained_on"].as_u64().unwrap() > 300, "{eval}");

@@ -158,7 +158,11 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,
         Some(wanted) => chooser.asked_pair(wanted)?.map(|pair| (pair, as_asked())),
-        None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))),
+        None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))).or_else(|| {
+            // Rows to be answered, of which a model of pairs needs two columns.
+            let only = options.faults_in_place && layout.columns.len() == 2 && !layout.has_names();
+            only.then(|| ([0, 1], lang().pick("the only two", "2 列だけ")))
+        }),
     };
     let second = pair.map(|(pair, _)| pair[1]);
     let asked_text = match (pair, options.text.as_deref()) {

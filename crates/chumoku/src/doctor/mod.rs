@@ -31,7 +31,7 @@ pub use next::Next;
 pub use wrong::{Doubt, Noise, PairNoise};
 
 use crate::data::Example;
-use crate::{Result, tr};
+use crate::{Result, pair, tr};
 use out_of_fold::OutOfFold;
 use shingles::{Shingling, near_pairs};
 
@@ -109,7 +109,9 @@ pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Resu
     let shingling = Shingling::of(&texts);
     let test = given.test.as_ref().map(|test| texts_of(&test.rows)).unwrap_or_default();
     let all = [&texts[..], &test].concat();
-    let near = near_pairs(&all, shingling);
+    // Pairs that share a text are alike in half of what they say, and may differ in what is asked: only equal ones count.
+    let are_pairs = texts.first().is_some_and(|text| pair::parts(text).is_some());
+    let near = if are_pairs { Vec::new() } else { near_pairs(&all, shingling) };
     let groups = duplicates::groups(&all, &answers, &near);
     let leaks = duplicates::leaks(&all, texts.len(), &near);
     let by_others = OutOfFold::fit(&texts, &answers, labels.len(), options, observe)?;
