@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sha2::{Digest, Sha256};
 
 use super::dataset::Example;
+use super::normalise::normalise;
 use super::related::related;
 
 /// Indices of examples, in file order, and what was odd among them.
@@ -188,19 +189,6 @@ fn conflicts(rows: &[(&str, &str)], groups: &[Group]) -> Conflicts {
         }
     }
     conflicts
-}
-
-/// The text that decides whether two rows say the same: trimmed, in lower case, runs of white space as one space.
-pub fn normalise(text: &str) -> String {
-    let lower = text.to_lowercase();
-    let mut out = String::with_capacity(lower.len());
-    for word in lower.split_whitespace() {
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.push_str(word);
-    }
-    out
 }
 
 fn hash(seed: u64, text: &str) -> [u8; 32] {

@@ -4,7 +4,7 @@
 //! different n-grams that the other has, and that of all that both have (Jaccard); each tenth that it reaches is a feature, so
 //! that a linear model can follow it, and counts as often as [`WEIGHT`] says, because there are few of these.
 
-use super::tokens::finalise;
+use super::hash::finalise;
 use crate::lang::lang;
 use std::cmp::Ordering;
 

@@ -15,6 +15,7 @@
 //! which a row is normalised. The hash is part of the model file's format and must never change.
 
 use super::error::NgramError;
+use super::hash::{finalise, fnv1a};
 use super::pairs::{self, Side};
 use crate::pair;
 use serde::{Deserialize, Serialize};
@@ -397,17 +398,6 @@ fn runs(units: &[u64], family: u64, shortest: usize, longest: usize, hashes: &mu
             }
         }
     }
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
-pub(super) fn finalise(mut hash: u64) -> u64 {
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
 }
 
 /// Full-width forms of ASCII become ASCII, typographic apostrophes become `'`.

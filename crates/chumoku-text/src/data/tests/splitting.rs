@@ -154,3 +154,14 @@ proptest! {
         prop_assert_eq!(one.conflicts, other.conflicts);
     }
 }
+
+#[test]
+fn pairs_that_share_a_text_go_to_the_same_part() {
+    let texts: Vec<String> =
+        (0..200).map(|i| crate::pair::join(&format!("Picture {}", i / 4), &format!("caption {i}"))).collect();
+    let split = split_texts(texts.iter().map(String::as_str), 0, 0.1, 0.1);
+    let pictures = |rows: &[usize]| rows.iter().map(|row| row / 4).collect::<BTreeSet<_>>();
+    let parts = [&split.train, &split.valid, &split.test].map(|rows| pictures(rows));
+    assert_eq!(parts.each_ref().map(BTreeSet::len), [40, 5, 5]);
+    assert_eq!(parts.iter().flatten().collect::<BTreeSet<_>>().len(), 50);
+}

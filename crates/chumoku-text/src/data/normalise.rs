@@ -1,0 +1,14 @@
+//! What is left of a text when only what it says counts.
+
+/// The text that decides whether two rows say the same: trimmed, in lower case, runs of white space as one space.
+pub fn normalise(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let mut out = String::with_capacity(lower.len());
+    for word in lower.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
