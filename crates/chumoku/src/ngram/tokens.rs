@@ -35,7 +35,7 @@ pub struct NgramScheme {
     pub inside_words: Option<(usize, usize)>,
     /// Whether the beginning and the end of a text count as units (in runs of two or more).
     pub edges: bool,
-    /// Whether texts are [pairs](crate::text::pair).
+    /// Whether texts are [pairs](crate::pair).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pairs: bool,
 }
