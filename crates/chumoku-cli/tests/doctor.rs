@@ -3,7 +3,7 @@
 mod common;
 
 use chumoku::data::{ReadOptions, Source};
-use common::{Place, csv, random, reviews};
+use common::{Page, Place, csv, random, reviews};
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 
@@ -172,16 +172,11 @@ fn few_and_equal_texts_are_no_obstacle() {
 #[test]
 fn the_page_is_true() {
     let place = Place::new();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md")).unwrap();
-    let block = |language: &str| {
-        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
-        rest.split_once("```").unwrap().0.to_owned()
-    };
-    place.write("visits.csv", block("csv"));
-    let runs: Vec<_> =
-        block("console").lines().map(|line| place.shell(line.strip_prefix("$ ").unwrap()).ok()).collect();
+    let page = Page::of("doctor.md");
+    place.write("visits.csv", page.block("csv"));
+    let runs = page.follow(&place);
     assert_eq!(runs.len(), 2);
-    assert_eq!(runs[0].stdout, block("text"));
+    assert_eq!(runs[0].stdout, page.block("text"));
     assert_eq!(runs[1].json()["rows"], 10);
     assert!(place.path("checkup/doctor.html").exists());
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use chumoku::TextClassifier;
-use common::{Place, sha256};
+use common::{Page, Place, sha256};
 
 const TOPICS: [(&str, [&str; 4]); 4] = [
     ("food", ["soup", "bread", "dinner", "coffee"]),
@@ -262,18 +262,8 @@ fn a_pretrained_encoder_learns_labels() {
 #[test]
 fn the_page_is_true() {
     let place = Place::new();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/labels.md")).unwrap();
-    let block = |language: &str| {
-        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
-        rest.split_once("```").unwrap().0.to_owned()
-    };
-    place.write("visits.csv", block("csv"));
-    let mut commands = 0;
-    for line in block("console").lines() {
-        let words = line.strip_prefix("$ ").unwrap().replacen("chumoku", env!("CARGO_BIN_EXE_chumoku"), 1);
-        place.shell(&words).ok();
-        commands += 1;
-    }
-    assert_eq!(commands, 3);
+    let page = Page::of("labels.md");
+    place.write("visits.csv", page.block("csv"));
+    assert_eq!(page.follow(&place).len(), 3);
     assert_eq!(place.json("visits/metrics.json")["labels"], serde_json::json!(["food", "noise", "price", "staff"]));
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, csv, random, reviews, sha256};
+use common::{Page, Place, csv, random, reviews, sha256};
 use serde_json::json;
 
 /// Pairs of which the second says what the first does, or something else.
@@ -131,6 +131,42 @@ fn labels_numbers_and_pretrained_encoders_read_pairs() {
     assert!(found["labels"].is_array(), "{found}");
 }
 
+/// Recurrent networks, encoders that were pretrained here, and a text that is watched.
+#[test]
+fn other_ways_of_training_read_pairs() {
+    let place = Place::new();
+    place.write("train.csv", rows(40, "premise,hypothesis,label"));
+    place.write("texts.txt", "A man sleeps. A dog eats. ".repeat(60));
+    place.run(&["train", "train.csv", "--model", "gru", "--epochs", "1", "--out", "gru"]).ok();
+    place.run(&["predict", "gru", "A dog runs.", "A dog eats."]).ok();
+    place.run(&["train", "texts.txt", "--task", "mlm", "--epochs", "1", "--out", "base"]).ok();
+    place.run(&["train", "train.csv", "--from", "base", "--epochs", "1", "--out", "model"]).ok();
+    // Between the two stands the only token that the encoder knows for the beginning of a text.
+    assert_eq!(place.json("model/config.json")["chumoku"]["pairs"], true);
+    place.run(&["explain", "model", "A dog runs.", "--target", "A dog eats."]).ok();
+    let watch = "A dog runs.\tA dog eats.";
+    place.run(&["train", "train.csv", "--epochs", "1", "--watch", watch, "--out", "watched"]).ok();
+    let film = place.read("watched/log.jsonl");
+    assert!(film.contains("[SEP]") && !film.contains("\\u001f"), "{film}");
+    let args = ["train", "train.csv", "--epochs", "1", "--watch", "alone", "--out", "x"];
+    place.refuses(&args, &["--watch", "tab"]);
+}
+
+/// The character between two texts is nothing in a text by itself.
+#[test]
+fn a_separator_in_single_texts_makes_no_pairs() {
+    let place = Place::new();
+    let row = |i: usize| format!("good\u{1f}film {i},pos\nbad film {i},neg\n");
+    place.write("odd.csv", format!("text,label\n{}", (0..40).map(row).collect::<String>()));
+    let all = place.read("odd.csv").replace("bad film", "bad\u{1f}film");
+    place.write("all.csv", all);
+    for file in ["odd.csv", "all.csv"] {
+        let run = place.run(&["train", file, "--model", "ngrams", "--out", file.trim_end_matches(".csv")]).ok();
+        assert!(run.stdout.contains("\"some text\""), "{run:#?}");
+    }
+    assert!(place.run(&["predict", "odd", "good\u{1f}film"]).ok().stdout.starts_with("pos"));
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let place = Place::new();
@@ -143,12 +179,20 @@ fn what_is_wrong_is_said() {
     place.refuses(&["predict", "pairs", "--input", "reviews.csv"], &["one text a row", "--text 1,2"]);
     place.refuses(&["eval", "pairs", "reviews.csv"], &["one text a row"]);
     place.refuses(&["eval", "single", "train.csv"], &["single texts", "two texts a row"]);
+    place.write("valid.csv", "text,label\nA man sleeps.,yes\nA dog eats.,no\n");
+    for flag in ["--valid", "--test"] {
+        let args = ["train", "train.csv", flag, "valid.csv", "--epochs", "1", "--out", "x"];
+        place.refuses(&args, &["two texts a row", "found one text a row"]);
+    }
     place.write("gap.csv", "premise,hypothesis,label\nA man.,A dog.,yes\nA man.,,no\n");
     place.refuses(&["train", "gap.csv", "--out", "x"], &["gap.csv:3", "hypothesis"]);
     place.refuses(&["train", "train.csv", "--text", "premise,premise", "--out", "x"], &["premise"]);
     place.refuses(&["train", "train.csv", "--text", "premise,label", "--label", "label", "--out", "x"], &["label"]);
     place.refuses(&["train", "train.csv", "--text", "premise,hypotesis", "--out", "x"], &["hypotesis", "hypothesis"]);
     place.run(&["train", "train.csv", "--epochs", "1", "--out", "network"]).ok();
+    let compare = ["explain", "network", "a b", "--target", "c", "--compare-text"];
+    place.refuses(&[&compare[..], &["alone"]].concat(), &["--compare-text", "tab"]);
+    place.run(&[&compare[..], &["a b\td"]].concat()).ok();
     place.refuses(&["export", "network", "--out", "m.onnx"], &["pairs of texts"]);
     let mut config = place.json("network/config.json");
     config["separator"] = 1.into();
@@ -160,17 +204,7 @@ fn what_is_wrong_is_said() {
 #[test]
 fn the_page_is_true() {
     let place = Place::new();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pairs.md")).unwrap();
-    let block = |language: &str| {
-        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
-        rest.split_once("```").unwrap().0.to_owned()
-    };
-    place.write("follows.csv", block("csv"));
-    let lines = block("console");
-    for line in lines.lines() {
-        let words = line.strip_prefix("$ ").unwrap().replacen("chumoku", env!("CARGO_BIN_EXE_chumoku"), 1);
-        let run = place.shell(&words);
-        assert_eq!(run.code, 0, "{line}: {run:#?}");
-    }
-    assert_eq!(lines.lines().count(), 4);
+    let page = Page::of("pairs.md");
+    place.write("follows.csv", page.block("csv"));
+    assert_eq!(page.follow(&place).len(), 4);
 }

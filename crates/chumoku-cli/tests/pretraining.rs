@@ -146,9 +146,16 @@ fn both_steps_are_one_command() {
     place.refuses(&["train", "data.csv", "--unlabelled", "texts.jsonl", "--out", "x"], &["x-base", "--force"]);
     // The encoder of “.” stands beside the folder, not in it.
     std::fs::create_dir(place.path("here")).unwrap();
+    let pair = |i: usize| format!("{},{} again,{}\n", SUBJECTS[i % 4], SUBJECTS[i / 4 % 4], i % 2);
+    place.write("pairs.csv", format!("premise,hypothesis,label\n{}", (0..20).map(pair).collect::<String>()));
     let run = place.shell(
-        "cd here && chumoku train ../data.csv --unlabelled ../texts.jsonl --epochs 1 --out . && ls -a .. . && rm -r ../here-base",
+        "cd here && chumoku train ../pairs.csv --unlabelled ../texts.jsonl --epochs 1 --out . && ls -a .. . && mv ../here-base ../seen",
     );
+    // Of pairs each text by itself, with those without labels that are not held out.
+    let documents =
+        |folder: &str| place.json(&format!("{folder}/metrics.json"))["documents"]["train"].as_u64().unwrap();
+    let rows = |folder: &str| place.json(&format!("{folder}/metrics.json"))["rows"]["train"].as_u64().unwrap();
+    assert_eq!(documents("seen") - 2 * rows("here"), documents("whole-base") - rows("whole"));
     assert!(run.code == 0 && run.stdout.contains("here-base") && !run.stdout.contains("\n-base"), "{}", run.stdout);
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use chumoku::TextClassifier;
-use common::{Place, sha256};
+use common::{Page, Place, sha256};
 
 /// Texts whose number is how often they praise.
 fn rows(n: usize, column: &str, measure: bool) -> String {
@@ -237,19 +237,9 @@ fn a_pretrained_encoder_learns_numbers() {
 #[test]
 fn the_page_is_true() {
     let place = Place::new();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/score.md")).unwrap();
-    let block = |language: &str| {
-        let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
-        rest.split_once("```").unwrap().0.to_owned()
-    };
-    place.write("rooms.csv", block("csv"));
-    let mut commands = 0;
-    for line in block("console").lines() {
-        let words = line.strip_prefix("$ ").unwrap().replacen("chumoku", env!("CARGO_BIN_EXE_chumoku"), 1);
-        place.shell(&words).ok();
-        commands += 1;
-    }
-    assert_eq!(commands, 4);
+    let page = Page::of("score.md");
+    place.write("rooms.csv", page.block("csv"));
+    assert_eq!(page.follow(&place).len(), 4);
     assert_eq!(place.json("rooms/config.json")["problem"]["range"], serde_json::json!([1.0, 5.0]));
 }
 

@@ -60,18 +60,30 @@ enum Classes {
     Ngrams(Box<NgramClassifier>),
 }
 
+/// The error of a folder that the command can use, and this package cannot.
+fn not_here(folder: &Path, what: &str) -> chumoku::Error {
+    chumoku::Error::Setting(format!(
+        "{}: this model {what}, which this package does not do yet: use `chumoku predict`",
+        folder.display()
+    ))
+}
+
+const PAIRS: &str = "reads pairs of texts";
+
 /// A classifier of a folder, if it tells classes or labels of single texts.
 fn classes(folder: &Path) -> chumoku::Result<TextClassifier> {
     let model = TextClassifier::load(folder)?;
-    let problem = match (model.config().problem.number(), model.config().reads_pairs()) {
-        (None, false) => return Ok(model),
-        (Some(_), _) => "tells a number for each text",
-        (None, true) => "reads pairs of texts",
-    };
-    Err(chumoku::Error::Setting(format!(
-        "{}: this model {problem}, which this package does not do yet: use `chumoku predict`",
-        folder.display()
-    )))
+    match (model.config().problem.number(), model.config().reads_pairs()) {
+        (None, false) => Ok(model),
+        (Some(_), _) => Err(not_here(folder, "tells a number for each text")),
+        (None, true) => Err(not_here(folder, PAIRS)),
+    }
+}
+
+/// The same of n-grams alone.
+fn ngrams(folder: &Path) -> chumoku::Result<NgramClassifier> {
+    let model = NgramClassifier::load(folder)?;
+    if model.config().reads_pairs() { Err(not_here(folder, PAIRS)) } else { Ok(model) }
 }
 
 /// A trained classifier of text.
@@ -85,7 +97,7 @@ impl Classifier {
     fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
         on_pool(py, || {
             Ok(Classifier(match ModelKind::of(&folder) {
-                Ok(ModelKind::Ngrams) => Classes::Ngrams(Box::new(NgramClassifier::load(&folder)?)),
+                Ok(ModelKind::Ngrams) => Classes::Ngrams(Box::new(ngrams(&folder)?)),
                 // Says what is wrong with a folder of another kind.
                 _ => Classes::Network(Box::new(classes(&folder)?)),
             }))

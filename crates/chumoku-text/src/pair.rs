@@ -19,7 +19,16 @@ pub const SEPARATOR: char = '\u{1f}';
 /// ```
 #[must_use]
 pub fn join(first: &str, second: &str) -> String {
-    format!("{}{SEPARATOR}{}", clean(first), clean(second))
+    format!("{}{SEPARATOR}{}", single(first), single(second))
+}
+
+/// A text that is no pair: a separator in it becomes a space.
+#[must_use]
+pub fn single(text: &str) -> Cow<'_, str> {
+    match text.contains(SEPARATOR) {
+        false => text.into(),
+        true => text.replace(SEPARATOR, " ").into(),
+    }
 }
 
 /// The two texts of a pair; none if it is a single text.
@@ -28,19 +37,21 @@ pub fn parts(text: &str) -> Option<(&str, &str)> {
     text.split_once(SEPARATOR)
 }
 
+/// A line as it is read: a text or, where pairs are read, two with a tab between them. None if that is missing.
+#[must_use]
+pub fn of_line(line: &str, reads_pairs: bool) -> Option<Cow<'_, str>> {
+    match reads_pairs {
+        false => Some(line.into()),
+        true => line.split_once('\t').map(|(first, second)| join(first, second).into()),
+    }
+}
+
 /// A text, or both texts of a pair, as people read them.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     match parts(text) {
         None => text.into(),
         Some((first, second)) => format!("{first} | {second}").into(),
-    }
-}
-
-fn clean(text: &str) -> Cow<'_, str> {
-    match text.contains(SEPARATOR) {
-        false => text.into(),
-        true => text.replace(SEPARATOR, " ").into(),
     }
 }
 

@@ -2,10 +2,9 @@
 
 use crate::count::CountConfig;
 use crate::model_folder::{
-    CONFIG, ModelKind, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
+    CONFIG, ModelKind, NGRAMS, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
 };
 use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, no_layers, place_of_encoder};
-use crate::text_classifier::NGRAMS;
 use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
 use std::path::Path;

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod files;
+mod ngrams;
 mod replace;
 mod standing;
 
@@ -12,6 +13,7 @@ pub(crate) use files::{
     TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, WEIGHTS, check_files, impostors, is_as_good_as_empty, names, open,
     place_of, read, strangers,
 };
+pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
 pub(crate) use standing::Standing;
 

@@ -7,12 +7,12 @@ use crate::inference::{Framed, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others,
-    check_vocabulary, f32_bytes, fault, floats, no_tensor, parse_weights, pretrained_kind, read, read_config,
-    read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, WEIGHTS, check_files, check_no_others, check_vocabulary,
+    fault, ngram_names, ngram_tensors, parse_weights, pretrained_kind, read, read_config, read_ngrams, read_params,
+    read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
-use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
+use crate::ngram::{NgramModel, NgramScheme};
 use crate::number::{Estimate, Measured, NumberBlend};
 use crate::of_layers::of_layers;
 use crate::params::Params;
@@ -24,7 +24,6 @@ use chumoku_kernels::Precision;
 use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
 use rayon::prelude::*;
-use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -117,8 +116,6 @@ struct ConfigFile<'a> {
     vocabulary_sha256: Option<String>,
 }
 
-pub(crate) const NGRAMS: &str = "ngrams.";
-
 /// Predicted probabilities of the classes, which sum to 1, or of labels that do not exclude each other.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -203,10 +200,10 @@ struct FineTuned {
 }
 
 /// A tokenizer that reads pairs, for a network that is told where the second text begins.
-pub(crate) fn for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfig) -> Result<TextTokenizer> {
-    let tokenizer = tokenizer.for_pairs()?;
+pub(crate) fn for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfig) -> TextTokenizer {
+    let tokenizer = tokenizer.for_pairs();
     model.input.separator = tokenizer.between();
-    Ok(tokenizer)
+    tokenizer
 }
 
 impl ModelConfig {
@@ -509,7 +506,7 @@ impl TextClassifier {
             params.set_precision(ours.precision);
             if ours.pairs {
                 let mut config = model.config().clone();
-                tokenizer = for_pairs(tokenizer, &mut config)?;
+                tokenizer = for_pairs(tokenizer, &mut config);
                 model = Classifier::new(config)?;
             }
         }
@@ -571,7 +568,7 @@ impl TextClassifier {
         let vocab_size = config.model.vocab_size;
         let mut tokenizer = read_tokenizer(folder, TOKENIZER, vocab_size, vocabulary_sha256.as_deref())?;
         if let Some(separator) = config.model.input.separator {
-            tokenizer = tokenizer.for_pairs()?;
+            tokenizer = tokenizer.for_pairs();
             if tokenizer.between() != Some(separator) {
                 let problem = tr!(
                     "separator: token {separator} is not the one between two texts in {TOKENIZER}",
@@ -664,62 +661,4 @@ pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// The arrays of an n-gram model, to be written.
-pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
-    let tensors = ngrams.tensors();
-    let data = [
-        (Dtype::I64, tensors.hashes.iter().flat_map(|x| x.to_le_bytes()).collect()),
-        (Dtype::F32, f32_bytes(&tensors.idf)),
-        (Dtype::F32, f32_bytes(&tensors.weights)),
-        (Dtype::F32, f32_bytes(&tensors.bias)),
-        (Dtype::F32, f32_bytes(&tensors.prior)),
-    ];
-    let named = tensors.shapes().into_iter().zip(data);
-    named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
-}
-
-/// The names of its arrays in the file.
-pub(crate) fn ngram_names(ngrams: &NgramModel) -> Vec<String> {
-    ngrams.tensors().shapes().into_iter().map(|(name, _)| format!("{NGRAMS}{name}")).collect()
-}
-
-pub(crate) fn read_ngrams(
-    tensors: &SafeTensors<'_>,
-    scheme: &NgramScheme,
-    classes: usize,
-    is_set: bool,
-) -> Result<NgramModel, String> {
-    let get = |name: &str, dtype: Dtype| {
-        let name = format!("{NGRAMS}{name}");
-        let view = tensors.tensor(&name).map_err(|_| no_tensor(&name))?;
-        if view.dtype() != dtype {
-            return Err(tr!(
-                "tensor {name}: expected {dtype:?}, found {:?}",
-                "テンソル {name}: {dtype:?} が必要ですが、{:?} です",
-                view.dtype()
-            ));
-        }
-        Ok(view.data().to_vec())
-    };
-    let array = |name: &str| get(name, Dtype::F32).map(|bytes| Cow::Owned(floats(&bytes)));
-    let hashes = get("hashes", Dtype::I64)?;
-    let hashes = hashes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("eight bytes"))).collect();
-    let tensors = NgramTensors {
-        hashes: Cow::Owned(hashes),
-        idf: array("idf")?,
-        weights: array("weights")?,
-        bias: array("bias")?,
-        prior: array("prior")?,
-    };
-    let model = NgramModel::from_tensors(scheme.clone(), tensors, is_set).map_err(|error| error.to_string())?;
-    if model.num_classes() != classes {
-        return Err(tr!(
-            "the n-gram model has {} classes, expected {classes}",
-            "n-gram モデルのクラスは {} 個ですが、{classes} 個のはずです",
-            model.num_classes()
-        ));
-    }
-    Ok(model)
 }

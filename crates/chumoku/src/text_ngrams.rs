@@ -4,12 +4,12 @@ use crate::caution::Caution;
 use crate::data::Example;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, WEIGHTS, check_files, check_no_others, fault, parse_weights, read, read_config,
-    serialize, write_model,
+    CONFIG, ModelKind, ModelType, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
+    parse_weights, read, read_config, read_ngrams, serialize, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::scoring::{Rows, Scores, of_log_p};
-use crate::text_classifier::{Prediction, check_labels, ngram_names, ngram_tensors, read_ngrams};
+use crate::text_classifier::{Prediction, check_labels};
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use rayon::prelude::*;

@@ -3,6 +3,7 @@
 use crate::Usage;
 use chumoku::{pair, tr};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 /// The texts of a command line as a model reads them: of a model of pairs each two that follow each other are one.
 pub(super) fn of_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
@@ -18,6 +19,17 @@ pub(super) fn of_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Resul
         "このモデルは 2 つのテキストの組を読みますが、{n} 個は 2 で割り切れません。\"1 つ目\" \"2 つ目\" の順に指定してください"
     );
     Err(Usage(problem).into())
+}
+
+/// A line as a model reads it: of a model of pairs two texts with a tab between them; `flag` is where it comes from.
+pub(super) fn of_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> anyhow::Result<Cow<'a, str>> {
+    pair::of_line(line, reads_pairs).ok_or_else(|| {
+        let problem = tr!(
+            "{flag}: this model reads pairs of texts: give two, with a tab between them",
+            "{flag}: このモデルは 2 つのテキストの組を読みます。2 つのテキストをタブで区切って指定してください"
+        );
+        Usage(problem).into()
+    })
 }
 
 /// Refuses rows of single texts for a model of pairs, and rows of pairs for a model of single texts.

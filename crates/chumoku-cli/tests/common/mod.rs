@@ -342,3 +342,24 @@ pub fn has_fonts() -> bool {
     }
     found
 }
+
+/// A page of `docs`, which readers follow.
+pub struct Page(String);
+
+impl Page {
+    pub fn of(name: &str) -> Page {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        Page(fs::read_to_string(docs.join(name)).unwrap())
+    }
+
+    /// The first block of a language.
+    pub fn block(&self, language: &str) -> String {
+        let (_, rest) = self.0.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    }
+
+    /// Runs the commands of the page, of which none may fail.
+    pub fn follow(&self, place: &Place) -> Vec<Run> {
+        self.block("console").lines().map(|line| place.shell(line.strip_prefix("$ ").unwrap()).ok()).collect()
+    }
+}

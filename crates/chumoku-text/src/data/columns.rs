@@ -75,7 +75,7 @@ const LABEL_NAMES: [&[&str]; 3] = [
     &["stars", "star", "rating", "ratings", "score", "y", "星", "点数", "評点"],
 ];
 
-/// Names of the two columns of a pair.
+/// Names of the two columns of a pair, [folded].
 const PAIR_NAMES: [[&str; 2]; 9] = [
     ["premise", "hypothesis"],
     ["sentence1", "sentence2"],
@@ -124,10 +124,10 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// The text of a row; of a pair both texts, [joined](crate::pair::join).
+    /// The text of a row, without what only a [pair](crate::pair) has; of a pair both texts, [joined](crate::pair::join).
     pub fn text_of<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         let first = record.field(self.text);
-        self.second.map_or(first.into(), |second| pair::join(first, record.field(second)).into())
+        self.second.map_or_else(|| pair::single(first), |second| pair::join(first, record.field(second)).into())
     }
 }
 

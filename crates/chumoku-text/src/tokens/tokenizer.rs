@@ -211,16 +211,12 @@ impl TextTokenizer {
         &self.frame
     }
 
-    /// The same tokenizer for [pairs](crate::pair): between the two texts it puts the token that it puts behind a text or,
-    /// where it puts none, `[SEP]`, which it gets if it has none.
-    ///
-    /// # Errors
-    /// If it cannot be written as JSON.
-    pub fn for_pairs(self) -> Result<Self, Error> {
-        let behind = self.frame.after.first().copied().or_else(|| self.id(SEP));
-        let mut tokenizer = if behind.is_some() { self } else { self.with_special(&[SEP])? };
-        tokenizer.between = behind.or_else(|| tokenizer.id(SEP));
-        Ok(tokenizer)
+    /// The same tokenizer for [pairs](crate::pair): between the two texts it puts the token that it puts behind a text or, where
+    /// it puts none, `[SEP]`, if it has that, else the token before a text, which begins the second as it does the first.
+    pub fn for_pairs(mut self) -> Self {
+        let behind = self.frame.after.first().copied();
+        self.between = behind.or_else(|| self.id(SEP)).or_else(|| self.frame.before.first().copied());
+        self
     }
 
     /// The token between the two texts of a pair, if the tokenizer reads pairs.
@@ -326,7 +322,7 @@ mod tests {
 
     #[test]
     fn pairs_have_a_token_between_them() {
-        let tokenizer = trained().for_pairs().unwrap();
+        let tokenizer = trained().with_special(&[SEP]).unwrap().for_pairs();
         let (first, second) = ("the food was good", "この映画");
         let pair = pair::join(first, second);
         let [a, b, both] = [first, second, &pair].map(|text| tokenizer.encode(text).unwrap());
@@ -340,8 +336,10 @@ mod tests {
         assert_eq!(both.spans[a.ids.len() + 1..], shifted);
         assert_eq!(tokenizer.encode_all(&[&pair, first]).unwrap(), [both.ids.clone(), a.ids]);
         // Read again, it needs no other token.
-        let again = TextTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap().for_pairs().unwrap();
+        let again = TextTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap().for_pairs();
         assert_eq!((again.vocab_size(), again.encode(&pair).unwrap()), (tokenizer.vocab_size(), both));
+        // Without a token of its own for it, the second text begins as the first does.
+        assert_eq!(trained().for_pairs().between(), Some(trained().cls()));
         // A tokenizer of single texts reads the separator as it reads any character.
         assert_eq!(trained().encode(&pair).unwrap().ids.iter().filter(|&&id| id == separator).count(), 0);
     }

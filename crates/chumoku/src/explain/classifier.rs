@@ -4,11 +4,11 @@ use super::explanation::{
     Attribution, ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead,
     Word, WordEffect,
 };
-use super::recorded::{Look, Reading};
+use super::recorded::{Look, Reading, is_separator, shown_word};
 use crate::blend::Blend;
 use crate::text::{WordSpan, windows, words_of};
 use crate::text_classifier::{Prediction, Problem, TextClassifier};
-use crate::{Error, Result, inference, pair, tr};
+use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
 
 /// How weights between tokens become weights between words.
@@ -161,10 +161,7 @@ impl TextClassifier {
             })
         });
         let without = without.collect::<Result<_>>()?;
-        let plain = words.iter().map(|word| match (self.tokenizer.between(), is_separator(text, word)) {
-            (Some(between), true) => Word { text: self.tokenizer.token(between), special: true },
-            _ => Word { text: text[word.bytes.clone()].into(), special: false },
-        });
+        let plain = words.iter().map(|word| shown_word(text, word, &self.tokenizer));
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
             kind: ExplainedKind::Classifier,
@@ -220,7 +217,7 @@ impl TextClassifier {
         for batch in words.chunks(BATCH_WORDS) {
             progress(found.len(), words.len());
             // What stands between two texts is not theirs, and stays.
-            let without = |word: &WordSpan| match is_separator(text, word) {
+            let without = |word: &WordSpan| match is_separator(text, word, &self.tokenizer) {
                 true => text.to_owned(),
                 false => format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..]),
             };
@@ -233,7 +230,8 @@ impl TextClassifier {
             // Each window that loses tokens, as a text of its own.
             let mut changed = Vec::new();
             for (row, word) in batch.iter().enumerate() {
-                for (index, window) in windows.iter().enumerate().filter(|_| !is_separator(text, word)) {
+                for (index, window) in windows.iter().enumerate().filter(|_| !is_separator(text, word, &self.tokenizer))
+                {
                     let [start, end] =
                         [word.tokens.start, word.tokens.end].map(|at| at.clamp(window.start, window.end));
                     if start < end {
@@ -262,11 +260,6 @@ impl TextClassifier {
         progress(words.len(), words.len());
         Ok(found)
     }
-}
-
-/// Whether a word is what stands between the two texts of a pair.
-fn is_separator(text: &str, word: &WordSpan) -> bool {
-    text[word.bytes.clone()].chars().eq([pair::SEPARATOR])
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! From the attention of a model's layers to what is shown: weights by word, and what is derived from them.
 
-use super::explanation::{Depth, Derived};
-use crate::Result;
+use super::explanation::{Depth, Derived, Word};
 use crate::nn::AttentionRecord;
 use crate::text::{TextTokenizer, WordSpan, words_of};
+use crate::{Result, pair};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;
 
@@ -41,10 +41,23 @@ impl Reading {
     }
 
     /// The words' texts.
-    pub(crate) fn names(&self, text: &str) -> Vec<String> {
-        let plain = self.spans.iter().map(|word| text[word.bytes.clone()].to_owned());
+    pub(crate) fn names(&self, text: &str, tokenizer: &TextTokenizer) -> Vec<String> {
+        let plain = self.spans.iter().map(|word| shown_word(text, word, tokenizer).text);
         let [before, after] = &self.around;
         before.iter().cloned().chain(plain).chain(after.iter().cloned()).collect()
+    }
+}
+
+/// Whether a word is what stands between the two texts of a pair.
+pub(crate) fn is_separator(text: &str, word: &WordSpan, tokenizer: &TextTokenizer) -> bool {
+    tokenizer.between().is_some() && text[word.bytes.clone()].chars().eq([pair::SEPARATOR])
+}
+
+/// A word as it stands in the text or, between the two texts of a pair, the token that stands there.
+pub(crate) fn shown_word(text: &str, word: &WordSpan, tokenizer: &TextTokenizer) -> Word {
+    match tokenizer.between().filter(|_| is_separator(text, word, tokenizer)) {
+        Some(between) => Word { text: tokenizer.token(between), special: true },
+        None => Word { text: text[word.bytes.clone()].into(), special: false },
     }
 }
 
@@ -372,7 +385,7 @@ mod tests {
             assert_eq!(reading.ids[0], tokenizer.cls());
             assert_eq!(reading.ids[1..], all.ids[..expected], "{most}");
             let started = words.iter().filter(|word| word.tokens.start < expected).count();
-            assert_eq!(reading.names(text), [&["[CLS]", "ab", "wxyz", "cd"][..started + 1]].concat());
+            assert_eq!(reading.names(text, &tokenizer), [&["[CLS]", "ab", "wxyz", "cd"][..started + 1]].concat());
             // Each token that is read belongs to one word, in order.
             assert_eq!(reading.tokens.len(), started + 1);
             assert!(reading.tokens.windows(2).all(|two| two[0].end == two[1].start && two[1].start < two[1].end));

@@ -333,7 +333,7 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }
-    scheme.pairs = texts.iter().any(|text| pair::parts(text).is_some());
+    scheme.pairs = texts.iter().all(|text| pair::parts(text).is_some());
     scheme
 }
 

@@ -10,7 +10,7 @@ use crate::models::Classifier;
 use crate::ngram::{Found, NgramModel};
 use crate::scoring::Rows;
 use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
-use crate::{Error, ModelKind, Result, inference, tr};
+use crate::{Error, ModelKind, Result, inference, pair, tr};
 use ndarray::Array2;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -43,7 +43,15 @@ pub(super) fn train<A: Target>(
     let mut task = Classify::new(data, &network, &model)?;
     (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
     task.describe(observe);
-    let watched = |text: &str| watch::classifier(&model, &network.tokenizer, network.plan.max_tokens(), text);
+    let watched = |text: &str| {
+        let text = pair::of_line(text, data.reads_pairs()).ok_or_else(|| {
+            Error::Setting(tr!(
+                "--watch: the rows are pairs of texts: give two, with a tab between them",
+                "--watch: 各行は 2 つのテキストの組です。2 つのテキストをタブで区切って指定してください"
+            ))
+        })?;
+        watch::classifier(&model, &network.tokenizer, network.plan.max_tokens(), &text)
+    };
     let watch = options.watch.as_deref().map(watched).transpose()?;
     let ended = run(&task, options, watch, out, stop, observe)?;
     drop(task);

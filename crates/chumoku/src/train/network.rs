@@ -3,7 +3,7 @@
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
 use crate::ngram::Answer;
 use crate::pretrained::Start;
-use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
+use crate::text::{SEP, TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_classifier::for_pairs;
 use crate::text_generator::TextGenerator;
 use crate::{Error, ModelKind, Result, pair, stages, tr};
@@ -81,7 +81,7 @@ impl Network {
         let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit };
         let mut tokenizer = TextTokenizer::train(&texts, &config)?;
         if reads_pairs {
-            tokenizer = tokenizer.for_pairs()?;
+            tokenizer = tokenizer.with_special(&[SEP])?.for_pairs();
         }
         let rows = tokenizer.encode_all(&all)?;
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
@@ -102,7 +102,7 @@ impl Network {
         let class_rows = data.class_rows();
         let mut model = start.origin.classifier(class_rows.len());
         if reads_pairs {
-            tokenizer = for_pairs(tokenizer, &mut model)?;
+            tokenizer = for_pairs(tokenizer, &mut model);
         }
         let rows = tokenizer.encode_all(&data.train.texts())?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();

@@ -37,7 +37,30 @@ impl<A> Default for TrainingData<A> {
 impl<A> TrainingData<A> {
     /// Whether the texts are [pairs](crate::pair).
     pub fn reads_pairs(&self) -> bool {
-        self.train.texts.first().is_some_and(|text| pair::parts(text).is_some())
+        !self.train.texts.is_empty() && self.train.texts.iter().all(|text| pair::parts(text).is_some())
+    }
+
+    /// The same data, if its parts are of one kind.
+    ///
+    /// # Errors
+    /// If some parts are pairs, and others single texts.
+    fn checked(self) -> crate::Result<Self> {
+        let reads_pairs = self.reads_pairs();
+        let kind = |is_pair: bool| match is_pair {
+            true => lang().pick("two texts a row", "各行に 2 つのテキスト"),
+            false => lang().pick("one text a row", "各行に 1 つのテキスト"),
+        };
+        let names = [tr!("validation", "検証"), tr!("test", "テスト")];
+        for (name, rows) in names.into_iter().zip([&self.valid, &self.test]) {
+            if rows.texts.iter().any(|text| pair::parts(text).is_some() != reads_pairs) {
+                let [wanted, found] = [kind(reads_pairs), kind(!reads_pairs)];
+                return Err(crate::Error::Setting(tr!(
+                    "{name} rows: expected {wanted}, as the training rows have, found {found}; name the columns with --text",
+                    "{name}データ: 学習データと同じく{wanted}が必要ですが、{found}です。列を --text で指定してください"
+                )));
+            }
+        }
+        Ok(self)
     }
 }
 
@@ -137,7 +160,7 @@ impl TrainingData {
             scale: NumberScale::default(),
             notes,
         };
-        Ok(data)
+        data.checked()
     }
 }
 
@@ -183,7 +206,7 @@ impl TrainingData<Vec<u32>> {
         let notes = leaks(&rows, others);
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
         let data = TrainingData { labels, train, valid, test, notes, ..TrainingData::default() };
-        Ok(data)
+        data.checked()
     }
 }
 
@@ -221,7 +244,7 @@ impl TrainingData<Measured> {
             None => part(rows),
         };
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        Ok(TrainingData { labels: scale.labels(), train, valid, test, notes, scale })
+        TrainingData { labels: scale.labels(), train, valid, test, notes, scale }.checked()
     }
 }
 

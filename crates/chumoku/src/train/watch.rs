@@ -57,7 +57,7 @@ pub(super) fn classifier<'a>(
     let config = model.config();
     let (size, causal) = config.body.transformer().map_or(([0; 2], false), |c| ([c.num_layers, c.num_heads], c.causal));
     let reading = Reading::of(text, tokenizer, most)?;
-    let words = reading.names(text);
+    let words = reading.names(text, tokenizer);
     Ok(Box::new(move |params| {
         let mut look = Look::new(&reading.tokens);
         model.each_record(params, &reading.ids, &mut |record| look.add(record))?;
@@ -70,7 +70,7 @@ pub(super) fn language_model<'a>(model: &'a LanguageModel, tokenizer: &TextToken
     let config = model.config();
     let size = [config.encoder.num_layers, config.encoder.num_heads];
     let reading = Reading::of(text, tokenizer, config.max_length)?;
-    let words = reading.names(text);
+    let words = reading.names(text, tokenizer);
     Ok(Box::new(move |params| {
         let mut look = Look::new(&reading.tokens);
         model.each_record(params, &reading.ids, &mut |record| look.add(record))?;

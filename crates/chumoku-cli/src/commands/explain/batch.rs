@@ -6,7 +6,7 @@ use crate::ExitCode;
 use crate::Usage;
 use crate::args::Explain;
 use crate::commands::pictures::Outcome;
-use crate::commands::{load, model_name};
+use crate::commands::{load, model_name, pairs};
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::lang::system;
@@ -68,12 +68,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         match (&model, &translator) {
             (Some(model), _) => {
                 let place = place_in(model, args)?;
-                // Two texts of a line have a tab between them.
-                let (first, second) = match text.split_once('\t').filter(|_| model.reads_pairs()) {
-                    Some((first, second)) => (first, Some(second)),
-                    None => (text, None),
-                };
-                let (text, _) = model.text_and_target(first, second)?;
+                let text = pairs::of_line("--input", text, model.reads_pairs())?;
                 let text = text.as_ref();
                 figure(args, &Explainer { model, target: None, name: name.clone() }.explain(text)?, place, lang)
             }

@@ -7,7 +7,7 @@ mod ngrams;
 mod rows;
 
 use super::pictures::{Shown, terminal_options, write};
-use super::{load, model_name};
+use super::{load, model_name, pairs};
 use crate::ExitCode;
 use crate::args::{Explain, View};
 use crate::report::filled;
@@ -329,11 +329,23 @@ fn compare(
         let problem = tr!("--view: a difference is shown as a heatmap", "--view: 差は heatmap だけで表示できます");
         return Err(Usage(problem).into());
     }
-    let text = args.compare_text.as_deref().unwrap_or(&explanation.text);
+    let reads_pairs = explain.model.reads_pairs();
+    let text = match &args.compare_text {
+        None => explanation.text.as_str().into(),
+        Some(line) => pairs::of_line("--compare-text", line, reads_pairs)?,
+    };
+    let text = text.as_ref();
     let other = match &args.compare_model {
         None => explain.explain(text)?,
         Some(folder) => {
             let (model, name) = (Model::load(folder, args.precision)?, model_name(folder));
+            if model.reads_pairs() != reads_pairs {
+                let problem = tr!(
+                    "--compare-model: {name} does not read as many texts at a time as the model; name one that does",
+                    "--compare-model: {name} が一度に読むテキストの数が異なります。同じ数を読むモデルを指定してください"
+                );
+                return Err(Usage(problem).into());
+            }
             Explainer { model: &model, target: args.target.as_deref(), name }.explain(text)?
         }
     };

@@ -1,6 +1,6 @@
 //! Training a classifier.
 
-use super::{Session, masked};
+use super::{Session, check_watched, masked};
 use crate::ExitCode;
 use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
@@ -28,6 +28,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     if args.model == Model::Ngrams {
         return ngrams(args, &data, threads, start);
     }
+    check_watched(args, &data)?;
     let texts = masked::texts(args, &data)?;
     let mut session = Session::new(args, ModelKind::Classifier, threads, start)?;
     if let Some(texts) = texts {

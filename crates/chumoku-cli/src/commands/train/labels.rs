@@ -1,7 +1,7 @@
 //! Training a classifier of any number of labels a text.
 
-use super::Session;
 use super::classify::{next, scored_on, this_model};
+use super::{Session, check_watched};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{SeveralLabels, Train};
@@ -22,6 +22,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
     describe(&data);
+    check_watched(args, &data)?;
     let session = Session::new(args, ModelKind::Classifier, threads, start)?;
     let trained = session.train(|training| train_labels(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };

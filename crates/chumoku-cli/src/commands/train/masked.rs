@@ -10,9 +10,8 @@ use crate::progress::{duration, tell};
 use crate::report::{fit, wrap};
 use chumoku::data::{DocumentParts, VALID_SHARE, thousands};
 use chumoku::lang::lang;
-use chumoku::tr;
 use chumoku::train::{Filled, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
-use chumoku::{ModelKind, is_model_folder};
+use chumoku::{ModelKind, is_model_folder, pair, tr};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -59,7 +58,8 @@ pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<
         parts.valid.extend(found.valid);
         parts.description = found.description;
     }
-    parts.train.extend(data.train.texts().into_iter().map(String::from));
+    // Of pairs each text by itself.
+    parts.train.extend(data.train.texts.iter().flat_map(|text| text.split(pair::SEPARATOR)).map(String::from));
     Ok((!args.unlabelled.is_empty()).then_some(parts))
 }
 

@@ -7,7 +7,7 @@ mod masked;
 pub(super) mod score;
 pub(super) mod translate;
 
-use super::{quoted, read_options};
+use super::{pairs, quoted, read_options};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Model, TaskName, Tokens, Train};
@@ -16,7 +16,7 @@ use crate::threads;
 use chumoku::ModelKind;
 use chumoku::data::{DataFiles, Task, recognise};
 use chumoku::tr;
-use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training};
+use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training, TrainingData};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::Path;
@@ -327,6 +327,12 @@ fn to_continue(called: impl Iterator<Item = String>, args: &Train, folder: &Path
     }
     words.push("--resume".into());
     words.iter().fold("chumoku".to_owned(), |line, word| format!("{line} {}", quoted(word)))
+}
+
+/// Refuses a text to watch that is not what the rows are, before there is a folder.
+fn check_watched<A>(args: &Train, data: &TrainingData<A>) -> anyhow::Result<()> {
+    let watch = args.watch.as_deref();
+    watch.map_or(Ok(()), |line| pairs::of_line("--watch", line, data.reads_pairs()).map(drop))
 }
 
 #[cfg(test)]

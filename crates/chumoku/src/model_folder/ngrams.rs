@@ -1,0 +1,68 @@
+//! The arrays of an n-gram model in a folder.
+
+use super::{Tensors, f32_bytes, floats, no_tensor};
+use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
+use crate::tr;
+use safetensors::{Dtype, SafeTensors};
+use std::borrow::Cow;
+
+/// What the names of its arrays begin with.
+pub(crate) const NGRAMS: &str = "ngrams.";
+
+/// The arrays of an n-gram model, to be written.
+pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
+    let tensors = ngrams.tensors();
+    let data = [
+        (Dtype::I64, tensors.hashes.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        (Dtype::F32, f32_bytes(&tensors.idf)),
+        (Dtype::F32, f32_bytes(&tensors.weights)),
+        (Dtype::F32, f32_bytes(&tensors.bias)),
+        (Dtype::F32, f32_bytes(&tensors.prior)),
+    ];
+    let named = tensors.shapes().into_iter().zip(data);
+    named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
+}
+
+/// The names of its arrays in the file.
+pub(crate) fn ngram_names(ngrams: &NgramModel) -> Vec<String> {
+    ngrams.tensors().shapes().into_iter().map(|(name, _)| format!("{NGRAMS}{name}")).collect()
+}
+
+pub(crate) fn read_ngrams(
+    tensors: &SafeTensors<'_>,
+    scheme: &NgramScheme,
+    classes: usize,
+    is_set: bool,
+) -> Result<NgramModel, String> {
+    let get = |name: &str, dtype: Dtype| {
+        let name = format!("{NGRAMS}{name}");
+        let view = tensors.tensor(&name).map_err(|_| no_tensor(&name))?;
+        if view.dtype() != dtype {
+            return Err(tr!(
+                "tensor {name}: expected {dtype:?}, found {:?}",
+                "テンソル {name}: {dtype:?} が必要ですが、{:?} です",
+                view.dtype()
+            ));
+        }
+        Ok(view.data().to_vec())
+    };
+    let array = |name: &str| get(name, Dtype::F32).map(|bytes| Cow::Owned(floats(&bytes)));
+    let hashes = get("hashes", Dtype::I64)?;
+    let hashes = hashes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("eight bytes"))).collect();
+    let tensors = NgramTensors {
+        hashes: Cow::Owned(hashes),
+        idf: array("idf")?,
+        weights: array("weights")?,
+        bias: array("bias")?,
+        prior: array("prior")?,
+    };
+    let model = NgramModel::from_tensors(scheme.clone(), tensors, is_set).map_err(|error| error.to_string())?;
+    if model.num_classes() != classes {
+        return Err(tr!(
+            "the n-gram model has {} classes, expected {classes}",
+            "n-gram モデルのクラスは {} 個ですが、{classes} 個のはずです",
+            model.num_classes()
+        ));
+    }
+    Ok(model)
+}
