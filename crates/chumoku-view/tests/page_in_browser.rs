@@ -93,6 +93,27 @@ fn one_word_and_three_hundred() {
     assert_table(&page, &many, 0, 1);
 }
 
+/// A page that lacks the queries of the second layer's second head.
+fn without_queries(page: &str) -> String {
+    let start = page.find("data-name=\"queries\" data-layer=\"1\" data-head=\"1\"").expect("an array");
+    let start = page[..start].rfind("<script").expect("its element");
+    let end = start + page[start..].find("</script>").expect("its end");
+    [&page[..start], &page[end + "</script>".len()..]].concat()
+}
+
+#[test]
+fn two_texts_stand_below_each_other() {
+    let mut e = deep(false);
+    e.text = chumoku::pair::join("A man sleeps.", "It's a man.");
+    let Some(dom) = dom(&without_queries(&to_html(&e, [0; 2], Lang::En)), "view=depth&layer=2&head=2") else {
+        return;
+    };
+    assert_quiet(&dom);
+    assert!(between(&dom, "id=\"text\"", "</blockquote>").ends_with(">A man sleeps.\nIt's a man."));
+    let command = between(&dom, "id=\"depth-command\"", "</");
+    assert!(command.contains("'A man sleeps.' --target 'It") && !command.contains('\u{1f}'), "{command}");
+}
+
 #[test]
 fn hostile_texts_stay_texts() {
     let e = common::hostile();
@@ -340,10 +361,7 @@ fn a_head_in_depth_is_the_sum_it_shows() {
             }
         }
         // A head whose queries are not in the file says how to get them.
-        let start = page.find("data-name=\"queries\" data-layer=\"1\" data-head=\"1\"").expect("an array");
-        let start = page[..start].rfind("<script").expect("its element");
-        let end = start + page[start..].find("</script>").expect("its end");
-        let page = [&page[..start], &page[end + "</script>".len()..]].concat();
+        let page = without_queries(&page);
         let Some(dom) = dom(&page, "view=depth&layer=2&head=2") else { return };
         assert_quiet(&dom);
         assert_eq!(root(&dom, "data-score"), None);
