@@ -175,7 +175,7 @@ pub enum TensorError {
     Tensor {
         /// The file.
         path: PathBuf,
-        /// The tensor.
+        /// The tensor, safe to be printed.
         name: String,
         /// What was expected, what came, and what to do.
         problem: String,
@@ -280,7 +280,9 @@ impl TensorFile {
         };
         result.map_err(|fault| match fault {
             Fault::Damaged(problem) => TensorError::Damaged { path: path.to_owned(), format: name, problem },
-            Fault::Tensor(name, problem) => TensorError::Tensor { path: path.to_owned(), name, problem },
+            Fault::Tensor(name, problem) => {
+                TensorError::Tensor { path: path.to_owned(), name: crate::lang::clean(&name), problem }
+            }
         })
     }
 
