@@ -1,6 +1,8 @@
 //! When to say "I do not know": from which confidence on answers are right as often as was asked for, and which texts are unlike
 //! those of training.
 
+use crate::ngram::Answer;
+use crate::scoring::largest;
 use crate::tr;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,22 @@ pub struct Caution {
     /// The share of a text's n-grams that the model knows, below which it is unlike those of training: one validation row in a
     /// hundred is. None where there are too few rows to tell.
     pub least_known: Option<f32>,
+    /// For each class or label: how many of the rows that are at least so probably of it are. From the most probable row on, to the
+    /// least probable one that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Vec<Step>>,
+}
+
+/// From which probability on rows are taken for a class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Cut {
+    /// What the validation rows from there on are.
+    pub step: Step,
+    /// Validation rows of the class.
+    pub there: usize,
+    /// Whether the precision is promised, as [`Caution`] says, or only what these rows have.
+    pub is_promised: bool,
 }
 
 /// A point of the risk–coverage curve.
@@ -41,6 +59,8 @@ const DELTA: f64 = 0.05;
 const STARTS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 /// Points of the curve.
 const STEPS: usize = 100;
+/// Points for each class.
+const CLASS_STEPS: usize = 32;
 /// The share of training-like texts that are taken for unlike.
 const UNLIKE: f64 = 0.01;
 /// Fewest rows that tell which texts are unlike.
@@ -49,28 +69,56 @@ const LEAST_ROWS: usize = 20;
 impl Caution {
     /// From validation rows: of each the confidence, and whether the answer is right; and the shares of known n-grams, if any.
     pub(crate) fn fit(rows: &[(f32, bool)], known: &[f32]) -> Caution {
-        Caution { rows: rows.len(), steps: curve(rows), least_known: least_known(known) }
+        Caution { rows: rows.len(), steps: curve(rows), least_known: least_known(known), classes: Vec::new() }
+    }
+
+    /// From validation rows of one class each: probabilities, right answers, and shares of known n-grams.
+    pub(crate) fn of_classes(probabilities: &[Vec<f32>], labels: &[u32], known: &[f32]) -> Caution {
+        let sure = probabilities.iter().zip(labels).map(|(p, &label)| {
+            let class = largest(p);
+            (p[class as usize], class == label)
+        });
+        Caution::fit(&sure.collect::<Vec<_>>(), known).with_classes(probabilities, labels)
+    }
+
+    /// With what is told of each class by the probabilities of the same rows and their answers.
+    pub(crate) fn with_classes<A: Answer>(mut self, probabilities: &[Vec<f32>], answers: &[A]) -> Caution {
+        let classes = probabilities.first().map_or(0, Vec::len);
+        let of_class = |class: usize| {
+            let holds = answers.iter().map(|answer| answer.numbers().contains(&(class as u32)));
+            let rows: Vec<(f32, bool)> = probabilities.iter().map(|p| p[class]).zip(holds).collect();
+            class_curve(&rows)
+        };
+        (self.rows, self.classes) = (answers.len(), (0..classes).map(of_class).collect());
+        self
+    }
+
+    /// From which probability on so large a share of the rows is of a class: where that can be promised, else where it is so of the
+    /// validation rows. None where it is so nowhere.
+    #[must_use]
+    pub fn cut(&self, class: usize, precision: f64) -> Option<Cut> {
+        let steps = self.classes.get(class)?;
+        let there = steps.last().map_or(0, |last| last.answered - last.wrong);
+        let reaches = |step: &&Step| (step.answered - step.wrong) as f64 >= precision * step.answered as f64;
+        let promised = promised(steps, precision).map(|step| (step, true));
+        let (step, is_promised) = promised.or_else(|| Some((*steps.iter().rev().find(reaches)?, false)))?;
+        Some(Cut { step, there, is_promised })
     }
 
     /// The step of the curve that answers most rows, so that this share of its answers is right.
     #[must_use]
     pub fn step(&self, level: f64) -> Option<Step> {
-        let part = DELTA / STARTS.len() as f64;
-        let least = part.ln() / level.ln();
-        let passes = |step: &&Step| binomial_tail(step.wrong, step.answered, 1.0 - level) <= part;
-        let chain = |start: &f64| {
-            let from = self.steps.iter().skip_while(|step| (step.answered as f64) < start * least);
-            from.take_while(passes).last().copied()
-        };
-        STARTS.iter().filter_map(chain).max_by_key(|step| step.answered)
+        promised(&self.steps, level)
     }
 
     /// What is wrong with it, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_step =
             |step: &Step| step.confidence.is_finite() && step.wrong <= step.answered && step.answered <= self.rows;
-        let rises = self.steps.windows(2).all(|pair| pair[0].answered < pair[1].answered);
-        if self.steps.iter().all(is_step) && rises && self.least_known.is_none_or(f32::is_finite) {
+        let rises = |steps: &Vec<Step>| steps.windows(2).all(|pair| pair[0].answered < pair[1].answered);
+        let mut all = std::iter::once(&self.steps).chain(&self.classes);
+        let is_known = self.least_known.is_none_or(f32::is_finite);
+        if is_known && all.all(|steps| steps.iter().all(is_step) && rises(steps)) {
             return Ok(());
         }
         Err(tr!(
@@ -79,6 +127,39 @@ impl Caution {
             self.rows
         ))
     }
+}
+
+/// The step that takes most rows of those that keep the promise of this share.
+fn promised(steps: &[Step], level: f64) -> Option<Step> {
+    let part = DELTA / STARTS.len() as f64;
+    let least = part.ln() / level.ln();
+    let passes = |step: &&Step| binomial_tail(step.wrong, step.answered, 1.0 - level) <= part;
+    let chain = |start: &f64| {
+        let from = steps.iter().skip_while(|step| (step.answered as f64) < start * least);
+        from.take_while(passes).last().copied()
+    };
+    STARTS.iter().filter_map(chain).max_by_key(|step| step.answered)
+}
+
+/// The curve of a class from the probabilities of rows and whether they are of it: a step for each part of those that are.
+fn class_curve(rows: &[(f32, bool)]) -> Vec<Step> {
+    let mut sorted = rows.to_vec();
+    sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let there = sorted.iter().filter(|row| row.1).count();
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut at, mut right) = (0, 0);
+    for step in 1..=CLASS_STEPS.min(there) {
+        let wanted = (there * step).div_ceil(CLASS_STEPS.min(there));
+        // Equal probabilities stand or fall together.
+        while at < sorted.len() && (right < wanted || sorted[at].0 == sorted[at - 1].0) {
+            right += usize::from(sorted[at].1);
+            at += 1;
+        }
+        if steps.last().is_none_or(|last| last.answered < at) {
+            steps.push(Step { confidence: sorted[at - 1].0, answered: at, wrong: at - right });
+        }
+    }
+    steps
 }
 
 /// The risk–coverage curve of rows, each with its confidence and whether the answer is right.
@@ -161,7 +242,7 @@ mod tests {
     #[test]
     fn the_first_failure_ends_a_sequence() {
         let step = |answered: usize, wrong: usize| Step { confidence: 1.0 / answered as f32, answered, wrong };
-        let caution = |steps: &[Step]| Caution { rows: 300, steps: steps.to_vec(), least_known: None };
+        let caution = |steps: &[Step]| Caution { rows: 300, steps: steps.to_vec(), ..Caution::default() };
         // Three hundred rows with four errors would do, had a sequence begun there: the first two end at 172, the third is later.
         let found = caution(&[step(100, 0), step(172, 4), step(300, 4)]).step(0.95).unwrap();
         assert_eq!(found.answered, 100);
@@ -204,6 +285,28 @@ mod tests {
         let known: Vec<f32> = (0..200).map(|i| i as f32 / 200.0).collect();
         assert_eq!(Caution::fit(&[], &known).least_known, Some(1.0 / 200.0));
         assert_eq!(Caution::fit(&[], &known[..19]).least_known, None);
+    }
+
+    #[test]
+    fn classes_are_cut_where_they_are_precise() {
+        let step = |confidence, answered, wrong| Step { confidence, answered, wrong };
+        let rows = [(0.9, true), (0.8, false), (0.8, true), (0.7, false), (0.6, true), (0.1, false)];
+        assert_eq!(class_curve(&rows), [step(0.9, 1, 0), step(0.8, 3, 1), step(0.6, 5, 2)]);
+        assert_eq!(class_curve(&[(0.3, false)]), []);
+        let p: Vec<Vec<f32>> = rows.iter().map(|row| vec![row.0, 1.0 - row.0]).collect();
+        let labels: Vec<u32> = rows.iter().map(|row| u32::from(!row.1)).collect();
+        let caution = Caution::default().with_classes(&p, &labels);
+        assert_eq!((caution.rows, caution.classes.len()), (6, 2));
+        let cut = |precision| caution.cut(0, precision).map(|cut| (cut.step.answered, cut.there, cut.is_promised));
+        assert_eq!([cut(0.95), cut(0.66), cut(0.6)], [Some((1, 3, false)), Some((3, 3, false)), Some((5, 3, false))]);
+        // Class 1 is right in the row that is most probably of it.
+        assert_eq!(caution.cut(1, 0.99).map(|cut| cut.step.answered), Some(1));
+        assert_eq!(caution.cut(2, 0.5), None);
+        let labels: Vec<Vec<u32>> = labels.iter().map(|&label| vec![label]).collect();
+        assert_eq!(Caution::default().with_classes(&p, &labels), caution);
+        // Enough rows promise it.
+        let many = Caution::default().with_classes(&vec![vec![0.9, 0.1]; 90], &[0u32; 90]);
+        assert!(many.cut(0, 0.95).unwrap().is_promised && many.cut(1, 0.1).is_none());
     }
 
     #[test]

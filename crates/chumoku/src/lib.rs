@@ -95,9 +95,10 @@ mod text_embedder;
 mod text_generator;
 mod text_ngrams;
 mod text_translator;
+mod thresholds;
 pub mod train;
 
-pub use caution::{Caution, Step};
+pub use caution::{Caution, Cut, Step};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
@@ -113,6 +114,7 @@ pub use text_embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
 pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
 pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};
+pub use thresholds::Thresholds;
 
 /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
 pub fn best_isa() -> Isa {

@@ -19,6 +19,7 @@ use crate::params::Params;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
 use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
+use crate::thresholds::Thresholds;
 use crate::{Error, Result, inference, stages, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::probability::log_softmax;
@@ -128,11 +129,16 @@ pub struct Prediction {
     pub ngrams: Option<Vec<f32>>,
     /// Windows that the text was read in.
     pub windows: usize,
+    /// The class by thresholds that were asked for, if any.
+    pub(crate) answer: Option<usize>,
 }
 
 impl Prediction {
-    /// The most probable class (the first of equals).
+    /// The answer: the most probable class (the first of equals), or the one by [thresholds](Thresholds).
     pub fn class(&self) -> usize {
+        if let Some(class) = self.answer {
+            return class;
+        }
         let p = &self.probabilities;
         (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
     }
@@ -178,6 +184,8 @@ pub struct TextClassifier {
     pub(crate) ngrams: Option<NgramModel>,
     /// The form that it is written in again, where the network came pretrained.
     pub(crate) origin: Option<Origin>,
+    /// When a class is the answer, where that was asked for.
+    pub(crate) thresholds: Option<Thresholds>,
 }
 
 /// What a fine-tuned model has in its `config.json` beside what Hugging Face's library wants of it.
@@ -197,6 +205,17 @@ struct FineTuned {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pairs: bool,
     vocabulary_sha256: String,
+}
+
+/// Thresholds of classes that exclude each other, of which one at least has none.
+pub(crate) fn checked(least: &[Option<f32>], classes: usize) -> Result<Thresholds> {
+    if least.len() != classes || least.iter().all(Option::is_some) {
+        return Err(Error::Setting(tr!(
+            "thresholds: every class has one, so a text may have no answer: leave at least one class without",
+            "しきい値: すべてのクラスに指定されているため、答えのないテキストが出ます。少なくとも 1 つのクラスは指定を外してください"
+        )));
+    }
+    Ok(Thresholds::new(least.to_vec()))
 }
 
 /// A tokenizer that reads pairs, for a network that is told where the second text begins.
@@ -223,6 +242,28 @@ impl TextClassifier {
     pub fn set_precision(&mut self, precision: Precision) {
         self.config.precision = precision;
         self.params.set_precision(precision);
+    }
+
+    /// Sets from which probability on each class is the answer, or of labels that do not exclude each other, each label; those
+    /// without one stay as they are. Not saved with the model, but for labels.
+    ///
+    /// # Errors
+    /// If the model tells numbers, or every class has a threshold, so that there may be no answer.
+    pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
+        match &mut self.config.problem {
+            Problem::OneClass => self.thresholds = Some(checked(least, self.config.labels.len())?),
+            Problem::Labels(blend) => {
+                let given = blend.thresholds.iter_mut().zip(least);
+                given.for_each(|(threshold, least)| *threshold = least.unwrap_or(*threshold));
+            }
+            Problem::Number(_) => {
+                return Err(Error::Setting(tr!(
+                    "thresholds: this model gives each text a number and no classes",
+                    "しきい値: このモデルが答えるのはクラスではなく数値です"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Tokens of a text that are read at a time, without those around it.
@@ -333,7 +374,8 @@ impl TextClassifier {
                 );
                 return Err(Error::NotFinite(problem));
             }
-            Ok(Prediction { probabilities, attention, ngrams, windows })
+            let answer = self.thresholds.as_ref().and_then(|thresholds| thresholds.class(&probabilities));
+            Ok(Prediction { probabilities, attention, ngrams, windows, answer })
         });
         each.collect()
     }
@@ -446,8 +488,10 @@ impl TextClassifier {
         let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
         let attention = predictions.iter().map(|p| p.attention.clone()).collect();
         let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
-        let [whole, attention, ngrams] =
-            [whole, attention, ngrams].map(|log_p| of_log_p(log_p, rows, &texts, self.labels(), seed));
+        let answered = predictions.iter().map(|p| p.class() as u32).collect();
+        let [attention, ngrams] =
+            [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels()), seed));
+        let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels()), seed);
         let judged = rows.judged(&whole.1, &texts);
         let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
         let sure = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
@@ -537,7 +581,7 @@ impl TextClassifier {
             model: model.config().clone(),
         };
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
-        Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: Some(origin) })
+        Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: Some(origin), thresholds: None })
     }
 
     fn tensors(&self) -> Vec<u8> {
@@ -590,7 +634,7 @@ impl TextClassifier {
         };
         let others = ngrams.as_ref().map(ngram_names).unwrap_or_default();
         check_no_others(folder, &tensors, Some(model.layout()), &others)?;
-        Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: None })
+        Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: None, thresholds: None })
     }
 }
 

@@ -9,7 +9,8 @@ use crate::model_folder::{
 };
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::scoring::{Rows, Scores, of_log_p};
-use crate::text_classifier::{Prediction, check_labels};
+use crate::text_classifier::{Prediction, check_labels, checked};
+use crate::thresholds::Thresholds;
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use rayon::prelude::*;
@@ -48,6 +49,8 @@ impl NgramClassifierConfig {
 pub struct NgramClassifier {
     pub(crate) config: NgramClassifierConfig,
     pub(crate) ngrams: NgramModel,
+    /// When a class is the answer, where that was asked for.
+    pub(crate) thresholds: Option<Thresholds>,
 }
 
 /// What an n-gram of a text does to the prediction.
@@ -89,7 +92,8 @@ impl NgramClassifier {
             let ngrams = log_softmax(logits);
             let scaled: Vec<f32> = ngrams.iter().map(|x| self.config.scale * x).collect();
             let probabilities: Vec<f32> = log_softmax(&scaled).iter().map(|x| x.exp()).collect();
-            Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1 }
+            let answer = self.thresholds.as_ref().and_then(|thresholds| thresholds.class(&probabilities));
+            Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let found: Vec<Prediction> =
             logits.par_chunks_exact(self.labels().len()).with_min_len(256).map(predict).collect();
@@ -101,6 +105,15 @@ impl NgramClassifier {
             return Err(Error::NotFinite(problem));
         }
         Ok(found)
+    }
+
+    /// Sets from which probability on each class is the answer; those without one stay as they are. Not saved with the model.
+    ///
+    /// # Errors
+    /// If every class has a threshold, so that there may be no answer.
+    pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
+        self.thresholds = Some(checked(least, self.config.labels.len())?);
+        Ok(())
     }
 
     /// The share of a text's n-grams that the model knows.
@@ -145,9 +158,10 @@ impl NgramClassifier {
     /// Scores of an n-gram self.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scores> {
         let texts = rows.texts();
-        let log_p = self.predict(&texts)?.into_iter();
-        let log_p = log_p.map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
-        Ok(of_log_p(log_p, rows, &texts, self.labels(), seed).0)
+        let predictions = self.predict(&texts)?;
+        let answered = predictions.iter().map(|p| p.class() as u32).collect();
+        let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
+        Ok(of_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels()), seed).0)
     }
 
     /// The files that are needed to use it.
@@ -183,6 +197,6 @@ impl NgramClassifier {
         let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), false)
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
         check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;
-        Ok(NgramClassifier { config, ngrams })
+        Ok(NgramClassifier { config, ngrams, thresholds: None })
     }
 }

@@ -13,6 +13,7 @@ pub(crate) use doctor::Doctor;
 pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
 pub(crate) use train::{Model, TaskName, Tokens, Train};
+pub(crate) use values::OfLabel;
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 
 use chumoku::data::{DataError, Kept, LabelOptions};
@@ -20,7 +21,8 @@ use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand,
 use std::ffi::OsString;
 use std::path::PathBuf;
 use values::{
-    at_least_one, delimiter, from_one_to_1024, number, promise, whole_from_one, whole_from_zero, whole_of_any_sign,
+    at_least_one, delimiter, from_one_to_1024, number, of_label, promise, whole_from_one, whole_from_zero,
+    whole_of_any_sign,
 };
 
 /// Train, use and question transformers on your own text, on any CPU.
@@ -144,6 +146,25 @@ pub(crate) struct Reading {
     pub(crate) kept: Kept,
 }
 
+/// When a class is the answer.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct Thresholds {
+    /// Answer this class where it is at least so probable, and nowhere else: spam=0.8; with several labels a text, a number alone
+    /// is for all
+    #[arg(long, value_name = "[CLASS=]P", value_parser = of_label)]
+    pub(crate) threshold: Vec<OfLabel>,
+    /// The same, from the probability on at which so large a share of the answers is right, by the validation rows: spam=0.95
+    #[arg(long, value_name = "[CLASS=]SHARE", value_parser = of_label)]
+    pub(crate) precision_at_least: Vec<OfLabel>,
+}
+
+impl Thresholds {
+    /// Whether anything was said.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.threshold.is_empty() || !self.precision_at_least.is_empty()
+    }
+}
+
 /// How a file writes several labels of a text.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct SeveralLabels {
@@ -217,6 +238,8 @@ pub(crate) struct Eval {
     #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
     #[command(flatten)]
+    pub(crate) thresholds: Thresholds,
+    #[command(flatten)]
     pub(crate) pictures: Pictures,
     /// Write the rows that are answered wrongly to a CSV file, the surest answers first
     #[arg(long, value_name = "FILE")]
@@ -248,8 +271,10 @@ pub(crate) struct Predict {
     pub(crate) bom: bool,
     /// Answer only where so large a share of the answers is right, by the validation rows, and the text is like those of
     /// training: 0.95 for 95 %
-    #[arg(long, value_name = "SHARE", value_parser = promise, conflicts_with = "top")]
+    #[arg(long, value_name = "SHARE", value_parser = promise, conflicts_with_all = ["top", "threshold", "precision_at_least"])]
     pub(crate) abstain: Option<f64>,
+    #[command(flatten)]
+    pub(crate) thresholds: Thresholds,
     /// Give the N most probable classes
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) top: Option<usize>,

@@ -79,6 +79,20 @@ pub(super) fn promise(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share of a class, or of all.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OfLabel {
+    pub(crate) label: Option<String>,
+    pub(crate) value: f64,
+}
+
+/// `LABEL=SHARE` or `SHARE`.
+pub(super) fn of_label(text: &str) -> Result<OfLabel, String> {
+    // A label may have an equals sign itself.
+    let (label, value) = text.rsplit_once('=').map_or((None, text), |(label, value)| (Some(label), value));
+    Ok(OfLabel { label: label.map(str::to_owned), value: promise(value)? })
+}
+
 pub(super) fn share(text: &str) -> Result<f32, String> {
     match text.parse() {
         Ok(x) if (0.0..1.0).contains(&x) => Ok(x),

@@ -31,6 +31,13 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     if args.pictures.any() && kind != ModelKind::Classifier {
         return Err(no_picture().into());
     }
+    if args.thresholds.is_asked() && matches!(kind, ModelKind::Translator | ModelKind::LanguageModel) {
+        return Err(Usage(tr!(
+            "--threshold, --precision-at-least: this model tells no classes; leave them out",
+            "--threshold、--precision-at-least: このモデルはクラスを答えません。指定を外してください"
+        ))
+        .into());
+    }
     match kind {
         ModelKind::Ngrams => ngrams(args),
         ModelKind::Translator => translations(args),
@@ -222,7 +229,7 @@ fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
 }
 
 fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = load::classifier(&args.model, args.precision)?;
+    let model = load::classifier_at(&args.model, args.precision, &args.thresholds)?;
     if args.errors.is_some() && !model.config().problem.is_one_class() {
         return Err(no_errors().into());
     }
@@ -263,7 +270,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
 }
 
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = load::ngrams(&args.model, args.precision)?;
+    let model = load::ngrams_at(&args.model, args.precision, &args.thresholds)?;
     let (dataset, seen) = labelled(args, model.labels(), model.config().reads_pairs())?;
     let scores = model.score(&dataset.examples, SEED)?;
     write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;

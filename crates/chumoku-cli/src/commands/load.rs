@@ -3,14 +3,46 @@
 //! They stay until the program ends: giving back a vocabulary of 250,000 tokens, one by one, takes 0.2 s that nobody needs
 //! to wait for.
 
+use super::thresholds::Classes;
 use crate::Usage;
-use crate::args::Precision;
+use crate::args::{Precision, Thresholds};
 use chumoku::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, tr};
 use std::path::Path;
 
 pub(super) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<&'static TextClassifier> {
     let mut model = TextClassifier::load(folder)?;
     precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
+    Ok(Box::leak(Box::new(model)))
+}
+
+/// With thresholds in the place of its own, if any are asked for.
+pub(super) fn classifier_at(
+    folder: &Path,
+    precision: Option<Precision>,
+    asked: &Thresholds,
+) -> anyhow::Result<&'static TextClassifier> {
+    let mut model = TextClassifier::load(folder)?;
+    precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
+    if asked.is_asked() {
+        let least = Classes::of(&model)?.least(asked)?;
+        model.set_thresholds(&least)?;
+    }
+    Ok(Box::leak(Box::new(model)))
+}
+
+/// The same of an n-gram model.
+pub(super) fn ngrams_at(
+    folder: &Path,
+    precision: Option<Precision>,
+    asked: &Thresholds,
+) -> anyhow::Result<&'static NgramClassifier> {
+    refuse_precision(precision)?;
+    let mut model = NgramClassifier::load(folder)?;
+    if asked.is_asked() {
+        let caution = model.config().caution.as_ref();
+        let least = Classes { labels: model.labels(), has_several: false, caution }.least(asked)?;
+        model.set_thresholds(&least)?;
+    }
     Ok(Box::leak(Box::new(model)))
 }
 
@@ -32,6 +64,10 @@ pub(super) fn embedder(folder: &Path, precision: Option<Precision>) -> Result<&'
 
 /// An n-gram model, which has no products of matrices.
 pub(super) fn ngrams(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static NgramClassifier> {
+    ngrams_at(folder, precision, &Thresholds::default())
+}
+
+fn refuse_precision(precision: Option<Precision>) -> anyhow::Result<()> {
     if precision.is_some() {
         let problem = tr!(
             "--precision: an n-gram model has no matrix products; leave it out",
@@ -39,5 +75,5 @@ pub(super) fn ngrams(folder: &Path, precision: Option<Precision>) -> anyhow::Res
         );
         return Err(Usage(problem).into());
     }
-    Ok(Box::leak(Box::new(NgramClassifier::load(folder)?)))
+    Ok(())
 }

@@ -3,14 +3,13 @@
 use super::stream::{Form, Given, stream};
 use super::{load, pairs};
 use crate::ExitCode;
-use crate::args::{Precision, Predict};
+use crate::args::Predict;
 use crate::progress::tell;
 use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
 use chumoku::{Caution, Estimate, ModelKind, NgramClassifier, Prediction, TextClassifier, pair, tr};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
-use std::path::Path;
 
 /// Between the labels of a row, in a column: what `chumoku train --separator` takes.
 const SEPARATOR: &str = "|";
@@ -100,11 +99,12 @@ enum Model {
 }
 
 impl Model {
-    fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
+    fn load(args: &Predict) -> anyhow::Result<Model> {
+        let (folder, precision, asked) = (&args.model, args.precision, &args.thresholds);
         Ok(match ModelKind::of(folder)? {
-            ModelKind::Ngrams => Model::Ngrams(load::ngrams(folder, precision)?),
+            ModelKind::Ngrams => Model::Ngrams(load::ngrams_at(folder, precision, asked)?),
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(load::classifier(folder, precision)?),
+            _ => Model::Classifier(load::classifier_at(folder, precision, asked)?),
         })
     }
 
@@ -177,7 +177,7 @@ impl Model {
 
 pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let model = Model::load(&args.model, args.precision)?;
+    let model = Model::load(args)?;
     if args.top.is_some() && model.tells_numbers() {
         let problem = tr!(
             "--top: this model gives each text a number and no classes; leave it out",
@@ -333,7 +333,7 @@ fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) 
     stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
         let predictions = model.predict(texts)?;
         let added = |prediction: &Prediction| {
-            let top = model.answer(prediction, Some(n)).into_iter();
+            let top = model.answer(prediction, args.top).into_iter();
             top.flat_map(|(label, p)| [Value::from(label), rounded(p)]).collect()
         };
         Ok(predictions.iter().map(added).collect())

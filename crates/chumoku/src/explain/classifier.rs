@@ -275,6 +275,7 @@ mod tests {
                 attention: logs(network),
                 ngrams: Some(logs(ngrams)),
                 windows: 1,
+                answer: None,
             };
             let ranked = |p: &[f32]| {
                 let named = |(label, &probability): (&str, &f32)| LabelProbability { label: label.into(), probability };

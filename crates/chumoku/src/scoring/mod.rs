@@ -42,15 +42,15 @@ pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32]) -> f64 {
     sum / labels.len().max(1) as f64
 }
 
-/// Scores of rows of log-probabilities, and the classes predicted.
+/// Scores of rows of log-probabilities, and the classes that are the answers: the most probable ones unless they are given.
 pub(crate) fn of_log_p(
     log_p: Vec<Vec<f32>>,
+    answered: Option<Vec<u32>>,
     rows: &Rows,
-    texts: &[&str],
-    labels: &[String],
+    (texts, labels): (&[&str], &[String]),
     seed: u64,
 ) -> (Scores, Vec<u32>) {
-    let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
+    let predicted = answered.unwrap_or_else(|| log_p.iter().map(|row| largest(row)).collect());
     let loss = mean_loss(&log_p, &rows.labels);
     let sureness = Sureness::of(&log_p, &rows.labels);
     (Scores { sureness, ..Scores::of(&rows.judged(&predicted, texts), labels, Some(loss), seed) }, predicted)

@@ -11,7 +11,6 @@ use super::training::{Training, write_folder};
 use super::{Blend, Event, Scores, TrainOptions, TrainingData};
 use crate::caution::Caution;
 use crate::models::Classifier;
-use crate::scoring::largest;
 use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::Value;
@@ -103,7 +102,15 @@ fn from_scratch(
         model: network.plan.model,
     };
     let params = ended.params();
-    let scratch = TextClassifier { config, model, params, tokenizer: network.tokenizer, ngrams: None, origin: None };
+    let scratch = TextClassifier {
+        config,
+        model,
+        params,
+        tokenizer: network.tokenizer,
+        ngrams: None,
+        origin: None,
+        thresholds: None,
+    };
     Ok(Some(scratch.scores(report_rows(data).0, options.seed)?.whole))
 }
 
@@ -123,13 +130,10 @@ fn finish(
     classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels);
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
-        let sure = attention.iter().zip(&ngrams).zip(&data.valid.labels).map(|((attention, ngrams), &label)| {
-            let p = blend.probabilities(attention, Some(ngrams));
-            let class = largest(&p);
-            (p[class as usize], class == label)
-        });
+        let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
+        let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
-        classifier.config.caution = Some(Caution::fit(&sure.collect::<Vec<_>>(), &known));
+        classifier.config.caution = Some(Caution::of_classes(&probabilities, &data.valid.labels, &known));
     }
     halves::refit(&mut classifier, data, found, (&ended, stop), observe)?;
 

@@ -79,6 +79,7 @@ pub(super) fn train<A: Target>(
         tokenizer,
         ngrams: Some(ngrams.model),
         origin: start.map(|start| start.origin),
+        thresholds: None,
     };
     Ok(Whole { classifier, plan, ended, found: ngrams.found, seconds: ngrams.seconds })
 }

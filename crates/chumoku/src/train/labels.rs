@@ -7,6 +7,7 @@ use super::run::{Ended, plan_json};
 use super::state::Best;
 use super::training::{Training, write_folder};
 use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
+use crate::caution::Caution;
 use crate::label_blend::LabelBlend;
 use crate::lang::lang;
 use crate::lang::wording::thousands;
@@ -82,6 +83,11 @@ impl Finished<'_> {
         let truth = &data.valid.labels;
         let blend = LabelBlend::fit(&attention, &ngrams, truth, labels);
         let alone = [&attention, &ngrams].map(|half| LabelBlend::fit(half, &[], truth, labels));
+        if !truth.is_empty() {
+            let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
+            let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
+            classifier.config.caution = Some(Caution::default().with_classes(&probabilities, truth));
+        }
         classifier.config.problem = Problem::Labels(blend.clone());
         halves::refit(&mut classifier, data, found, (ended, stop), observe)?;
 

@@ -12,7 +12,7 @@ use crate::caution::Caution;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
-use crate::scoring::{largest, of_ngrams_alone};
+use crate::scoring::of_ngrams_alone;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
@@ -54,13 +54,13 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
     let scale = Blend::fit(&log_p, &[], &data.valid.labels).attention;
     let caution = (!data.valid.is_empty()).then(|| {
-        let sure = log_p.iter().zip(&data.valid.labels).map(|(log_p, &label)| {
+        let of_row = |log_p: &Vec<f32>| {
             let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
-            let class = largest(&scaled);
-            (log_softmax(&scaled)[class as usize].exp(), class == label)
-        });
+            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
+        };
+        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-        Caution::fit(&sure.collect::<Vec<_>>(), &known)
+        Caution::of_classes(&probabilities, &data.valid.labels, &known)
     });
     let ngrams = refit(data, &chosen, found, stop, observe)?;
     let config = NgramClassifierConfig {
@@ -71,7 +71,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         caution,
         ngrams: ngrams.scheme().clone(),
     };
-    let model = NgramClassifier { config, ngrams };
+    let model = NgramClassifier { config, ngrams, thresholds: None };
     let (rows, scored_on) = report_rows(data);
     let test = model.scores(rows, options.seed)?;
     let predictions = model.predict(&rows.texts())?;

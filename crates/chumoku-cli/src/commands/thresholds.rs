@@ -1,0 +1,145 @@
+//! From which probability on a class is the answer, as `--threshold` and `--precision-at-least` say.
+
+use crate::Usage;
+use crate::args::{OfLabel, Thresholds};
+use crate::progress::tell;
+use chumoku::lang::lang;
+use chumoku::{Caution, Problem, TextClassifier, tr};
+
+/// What is known of a model's classes.
+pub(super) struct Classes<'a> {
+    pub(super) labels: &'a [String],
+    /// Whether a text may have several.
+    pub(super) has_several: bool,
+    pub(super) caution: Option<&'a Caution>,
+}
+
+impl<'a> Classes<'a> {
+    /// Of a model that has a network.
+    pub(super) fn of(model: &'a TextClassifier) -> anyhow::Result<Classes<'a>> {
+        let config = model.config();
+        if let Problem::Number(_) = config.problem {
+            return Err(Usage(tr!(
+                "--threshold, --precision-at-least: this model gives each text a number and no classes; leave them out",
+                "--threshold、--precision-at-least: このモデルが答えるのはクラスではなく数値です。指定を外してください"
+            ))
+            .into());
+        }
+        let has_several = config.problem.labels().is_some();
+        Ok(Classes { labels: model.labels(), has_several, caution: config.caution.as_ref() })
+    }
+
+    /// The least probability of each class that is asked for.
+    pub(super) fn least(&self, asked: &Thresholds) -> anyhow::Result<Vec<Option<f32>>> {
+        let mut least = vec![None; self.labels.len()];
+        for given in &asked.threshold {
+            for class in self.meant("--threshold", given)? {
+                self.set("--threshold", &mut least, class, given.value as f32)?;
+            }
+        }
+        for given in &asked.precision_at_least {
+            for class in self.meant("--precision-at-least", given)? {
+                if let Some(confidence) = self.precise(class, given)? {
+                    self.set("--precision-at-least", &mut least, class, confidence)?;
+                }
+            }
+        }
+        if !self.has_several && least.iter().all(Option::is_some) {
+            let problem = tr!(
+                "--threshold, --precision-at-least: every class has one, so some texts would have no answer: leave one class without \
+                 (--abstain answers only where the model is sure)",
+                "--threshold、--precision-at-least: すべてのクラスに指定されているため、答えのないテキストが出ます。1 つのクラスは指定を\
+                 外してください（確信のあるときだけ答えさせるには --abstain）"
+            );
+            return Err(Usage(problem).into());
+        }
+        Ok(least)
+    }
+
+    fn set(&self, flag: &str, least: &mut [Option<f32>], class: usize, value: f32) -> anyhow::Result<()> {
+        if least[class].replace(value).is_some() {
+            let label = crate::harmless(&self.labels[class]);
+            let problem = tr!("{flag}: “{label}” is given twice", "{flag}: 「{label}」が 2 回指定されています");
+            return Err(Usage(problem).into());
+        }
+        Ok(())
+    }
+
+    /// The classes that somebody means.
+    fn meant(&self, flag: &str, given: &OfLabel) -> anyhow::Result<Vec<usize>> {
+        let Some(label) = &given.label else {
+            if self.has_several {
+                return Ok((0..self.labels.len()).collect());
+            }
+            let (value, first) = (given.value, crate::harmless(self.labels.last().map_or("", String::as_str)));
+            let problem = tr!(
+                "{flag} {value}: expected a class to answer from there on, such as {flag} {first}={value}",
+                "{flag} {value}: どのクラスのしきい値かを、{flag} {first}={value} のように指定してください"
+            );
+            return Err(Usage(problem).into());
+        };
+        if let Some(class) = self.labels.iter().position(|known| known == label) {
+            return Ok(vec![class]);
+        }
+        const MOST: usize = 8;
+        let mut known: Vec<String> = self.labels.iter().take(MOST).map(|label| crate::harmless(label).into()).collect();
+        if self.labels.len() > MOST {
+            known.push("…".into());
+        }
+        let (label, known) = (crate::harmless(label), known.join(lang().pick(", ", "、")));
+        let problem = tr!(
+            "{flag}: the model has no class “{label}”; expected one of {known}",
+            "{flag}: 「{label}」というクラスはありません（{known} のいずれか）"
+        );
+        Err(Usage(problem).into())
+    }
+
+    /// From which probability on so large a share of the rows is of the class, said aloud. None where so many labels were asked
+    /// for at once that this one may stay as it is.
+    fn precise(&self, class: usize, given: &OfLabel) -> anyhow::Result<Option<f32>> {
+        let (label, level) = (crate::harmless(&self.labels[class]), given.value);
+        let percent = 100.0 * level;
+        let Some(caution) = self.caution.filter(|caution| caution.classes.len() == self.labels.len()) else {
+            let problem = tr!(
+                "--precision-at-least: this folder does not say how probable its classes were in the validation rows: train it again, \
+                 with validation rows",
+                "--precision-at-least: 検証データでのクラスの確率がこのフォルダにありません。検証データのある学習をやり直してください"
+            );
+            return Err(Usage(problem).into());
+        };
+        let Some(cut) = caution.cut(class, level) else {
+            let text = tr!(
+                "“{label}”: at no probability are {percent} % of the {} validation rows right",
+                "「{label}」: {} 行の検証データでは、どの確率でも {percent} % は正しくなりません",
+                caution.rows
+            );
+            if given.label.is_none() {
+                tell(["threshold", "しきい値"], &tr!("{text}; it stays as it is", "{text}。そのままにします"));
+                return Ok(None);
+            }
+            let problem =
+                tr!("--precision-at-least: {text}; ask for less", "--precision-at-least: {text}。値を下げてください");
+            return Err(Usage(problem).into());
+        };
+        let right = cut.step.answered - cut.step.wrong;
+        let (precision, recall) =
+            (100.0 * right as f64 / cut.step.answered as f64, 100.0 * right as f64 / cut.there.max(1) as f64);
+        let sure = 100.0 * cut.step.confidence;
+        let proof = match cut.is_promised {
+            true => String::new(),
+            false => tr!(
+                "; too few rows to promise {percent} % of new texts",
+                "（行が少なく、新しいテキストについて {percent} % を約束することはできません）"
+            ),
+        };
+        tell(
+            ["threshold", "しきい値"],
+            &tr!(
+                "“{label}” from a probability of {sure:.1} % on: precision {precision:.1} %, recall {recall:.1} % in the validation \
+                 rows{proof}",
+                "「{label}」は確率 {sure:.1} % 以上: 検証データで適合率 {precision:.1} %、再現率 {recall:.1} %{proof}"
+            ),
+        );
+        Ok(Some(cut.step.confidence))
+    }
+}
