@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_class_is_answered_from_its_threshold_on() {
         let answer = |least: [Option<f32>; 3], p: [f32; 3]| Thresholds::new(least.to_vec()).class(&p);
-        let [p, none] = [[0.3, 0.5, 0.2], None];
+        let (p, none) = ([0.3, 0.5, 0.2], None);
         assert_eq!(answer([none; 3], p), Some(1));
         assert_eq!(answer([Some(0.3), none, none], p), Some(0));
         assert_eq!(answer([Some(0.31), none, none], p), Some(1));

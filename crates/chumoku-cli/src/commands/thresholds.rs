@@ -82,7 +82,7 @@ impl<'a> Classes<'a> {
             return Ok(vec![class]);
         }
         const MOST: usize = 8;
-        let mut known: Vec<String> = self.labels.iter().take(MOST).map(|label| crate::harmless(label).into()).collect();
+        let mut known: Vec<String> = self.labels.iter().take(MOST).map(|label| crate::harmless(label)).collect();
         if self.labels.len() > MOST {
             known.push("…".into());
         }
