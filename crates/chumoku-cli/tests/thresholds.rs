@@ -1,4 +1,4 @@
-//! From which probability on a class is the answer, where somebody asks for it.
+//! Where one error costs more than another: from which probability on a class is the answer, and how much its rows count.
 
 mod common;
 
@@ -151,4 +151,38 @@ fn what_makes_no_sense_is_refused() {
     config["caution"].as_object_mut().unwrap().remove("classes").unwrap();
     place.write("model/config.json", config.to_string());
     assert!(said(&["--precision-at-least", "food=0.9"]).contains("train it again"));
+}
+
+#[test]
+fn classes_that_count_more_are_answered_more_often() {
+    for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("transformer", &["--epochs", "2"])] {
+        let place = Place::new();
+        let mut recalls = Vec::new();
+        for weights in ["sport=0.2", "equal", "sport=20"] {
+            trained(&place, &[more, &["--class-weights", weights, "--force"]].concat());
+            let rows = place.run(&["predict", "model", "--input", "test.tsv", "--json"]).ok().json_lines();
+            recalls.push(figures(&rows, "sport")[1]);
+        }
+        assert!(recalls[0] + 0.01 < recalls[1] && recalls[1] + 0.01 < recalls[2], "{model}: {recalls:?}");
+    }
+}
+
+#[test]
+fn weights_that_make_no_sense_are_refused() {
+    let place = Place::new();
+    let mut state = 5;
+    place.write("train.tsv", format!("label\ttext\n{}", rows(100, &mut state)));
+    for (weights, expected) in [
+        ("news=2", "no class “news”; expected one of food, sport, travel"),
+        ("food=0", "expected a number from"),
+        ("food=2,food=3", "given twice"),
+        ("food", "expected balanced, equal, or classes with numbers"),
+        ("food=two", "expected a number, found two"),
+    ] {
+        let run = place.run(&["train", "train.tsv", "--class-weights", weights, "--out", "model"]);
+        assert!(run.code == 2 && run.stderr.contains(expected), "{weights}: {run:#?}");
+        assert!(!place.path("model").exists());
+    }
+    let run = place.run(&["train", "train.tsv", "--task", "lm", "--class-weights", "balanced"]);
+    assert!(run.code == 2 && run.stderr.contains("only where each text has one class"), "{run:#?}");
 }

@@ -29,9 +29,10 @@ impl Blend {
     }
 
     /// Fits the weights on rows of log-probabilities with their labels; `ngrams` empty: one weight, the temperature.
+    /// `class_weights` say how much the rows of each class count.
     ///
     /// A pull towards (1, 0) or (½, ½) of the strength of a few rows keeps small validation splits from extremes.
-    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32]) -> Blend {
+    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], class_weights: Option<&[f32]>) -> Blend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
         if labels.is_empty() {
@@ -51,10 +52,11 @@ impl Blend {
             for (row, &label) in labels.iter().enumerate() {
                 let a = &attention[row];
                 let n = both.then(|| &ngrams[row]);
+                let counts = class_weights.map_or(1.0, |weights| f64::from(weights[label as usize]));
                 let feature = |class: usize| [f64::from(a[class]), n.map_or(0.0, |n| f64::from(n[class]))];
                 let scores: Vec<f64> = (0..a.len()).map(|c| w[0] * feature(c)[0] + w[1] * feature(c)[1]).collect();
                 let (largest, total) = max_and_sum_exp(&scores);
-                value -= scores[label as usize] - largest - total.ln();
+                value -= counts * (scores[label as usize] - largest - total.ln());
                 let (mut mean, mut square) = ([0.0; 2], [[0.0; 2]; 2]);
                 for (class, score) in scores.iter().enumerate() {
                     let p = (score - largest).exp() / total;
@@ -68,9 +70,9 @@ impl Blend {
                 }
                 let right = feature(label as usize);
                 for i in 0..2 {
-                    gradient[i] += mean[i] - right[i];
+                    gradient[i] += counts * (mean[i] - right[i]);
                     for j in 0..2 {
-                        hessian[i][j] += square[i][j] - mean[i] * mean[j];
+                        hessian[i][j] += counts * (square[i][j] - mean[i] * mean[j]);
                     }
                 }
             }
@@ -100,10 +102,10 @@ impl Blend {
         }
         // Neither half may speak against itself: fit the other alone then.
         if w[1] < 0.0 {
-            return Blend::fit(attention, &[], labels);
+            return Blend::fit(attention, &[], labels, class_weights);
         }
         if w[0] < 0.0 {
-            let alone = Blend::fit(ngrams, &[], labels);
+            let alone = Blend::fit(ngrams, &[], labels, class_weights);
             return Blend { attention: 0.0, ngrams: alone.attention };
         }
         Blend { attention: w[0] as f32, ngrams: w[1] as f32 }
@@ -135,17 +137,30 @@ mod tests {
     #[test]
     fn an_overconfident_model_is_cooled() {
         let (scores, labels) = rows(20_000, 0.5, 1);
-        let blend = Blend::fit(&scores, &[], &labels);
+        let blend = Blend::fit(&scores, &[], &labels, None);
         assert!((blend.attention - 0.5).abs() < 0.03, "{blend:?}");
+    }
+
+    #[test]
+    fn a_weight_of_two_is_the_row_twice() {
+        let (scores, labels) = rows(200, 0.7, 4);
+        let (noise, _) = rows(200, 1.0, 5);
+        let weighted = Blend::fit(&scores, &noise, &labels, Some(&[1.0, 2.0, 1.0]));
+        let again: Vec<usize> = (0..labels.len()).chain((0..labels.len()).filter(|&row| labels[row] == 1)).collect();
+        let pick = |rows: &[Vec<f32>]| again.iter().map(|&row| rows[row].clone()).collect::<Vec<_>>();
+        let twice: Vec<u32> = again.iter().map(|&row| labels[row]).collect();
+        let twice = Blend::fit(&pick(&scores), &pick(&noise), &twice, None);
+        let near = (weighted.attention - twice.attention).abs() < 1e-5 && (weighted.ngrams - twice.ngrams).abs() < 1e-5;
+        assert!(near && weighted != Blend::fit(&scores, &noise, &labels, None), "{weighted:?} {twice:?}");
     }
 
     #[test]
     fn noise_gets_no_weight_and_truth_all() {
         let (scores, labels) = rows(5_000, 1.0, 2);
         let (noise, _) = rows(5_000, 1.0, 3);
-        let blend = Blend::fit(&scores, &noise, &labels);
+        let blend = Blend::fit(&scores, &noise, &labels, None);
         assert!((blend.attention - 1.0).abs() < 0.07 && blend.ngrams.abs() < 0.05, "{blend:?}");
-        let blend = Blend::fit(&noise, &scores, &labels);
+        let blend = Blend::fit(&noise, &scores, &labels, None);
         assert!((blend.ngrams - 1.0).abs() < 0.07 && blend.attention.abs() < 0.05, "{blend:?}");
     }
 
@@ -154,6 +169,6 @@ mod tests {
         let blend = Blend { attention: 0.7, ngrams: 0.4 };
         let p = blend.probabilities(&log_softmax(&[1.0, 2.0]), Some(&log_softmax(&[-800.0, 900.0])));
         assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-6 && p[1] > 0.99);
-        assert_eq!(Blend::fit(&[], &[], &[]), Blend::ATTENTION);
+        assert_eq!(Blend::fit(&[], &[], &[], None), Blend::ATTENTION);
     }
 }

@@ -43,6 +43,7 @@ const TRAIN: Flags = &[
     ("--freeze", Of(&["none", "embeddings", "1", "all", "9", "-1"])),
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
+    ("--class-weights", Of(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
     ("--tokens", Of(&["subwords", "characters", "words"])),
     ("--seed", Count),
     ("--precision", Of(&["highest", "high", "medium"])),

@@ -1,9 +1,9 @@
 //! Flags of `chumoku train`.
 
-use super::values::{from_one_to_1024, frozen, number_of_parts, whole_from_one, whole_from_zero};
+use super::values::{class_weights, from_one_to_1024, frozen, number_of_parts, whole_from_one, whole_from_zero};
 use super::{Precision, Reading, SeveralLabels};
 use chumoku::text::Unit;
-use chumoku::train::Freeze;
+use chumoku::train::{ClassWeights, Freeze};
 use chumoku::{Cell, nn};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -101,6 +101,10 @@ pub(crate) struct Train {
     /// the model's
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) unlabelled: Vec<PathBuf>,
+    /// How much the rows of each class count: balanced (each class as much), equal (each row as much), or times for some classes,
+    /// spam=5,ham=1 (default: rare classes count somewhat more)
+    #[arg(long, value_name = "WEIGHTS", value_parser = class_weights)]
+    pub(crate) class_weights: Option<ClassWeights>,
     /// What tokens are (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,

@@ -1,7 +1,7 @@
 //! What the values of flags may be, and what is said of others.
 
 use chumoku::tr;
-use chumoku::train::Freeze;
+use chumoku::train::{ClassWeights, Freeze};
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -136,6 +136,36 @@ pub(super) fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
 }
 
 /// What fine-tuning leaves as it is: `none`, `embeddings`, a number of layers, or `all`.
+/// `balanced`, `equal`, or `spam=5,ham=1`.
+pub(super) fn class_weights(value: &str) -> Result<ClassWeights, String> {
+    match value {
+        "balanced" => return Ok(ClassWeights::Balanced),
+        "equal" => return Ok(ClassWeights::Equal),
+        _ => {}
+    }
+    let mut given = Vec::new();
+    // A comma may be part of a name: what has no equals sign goes on in the next part.
+    let mut name = String::new();
+    for part in value.split(',') {
+        if !name.is_empty() {
+            name.push(',');
+        }
+        let Some((end, times)) = part.rsplit_once('=') else {
+            name.push_str(part);
+            continue;
+        };
+        name.push_str(end);
+        given.push((std::mem::take(&mut name), number(times)? as f32));
+    }
+    if !name.is_empty() || given.iter().any(|(name, _)| name.is_empty()) {
+        return Err(tr!(
+            "expected balanced, equal, or classes with numbers such as spam=5,ham=1",
+            "balanced、equal、または spam=5,ham=1 のようなクラスと数の組を指定してください"
+        ));
+    }
+    Ok(ClassWeights::Times(given))
+}
+
 pub(super) fn frozen(value: &str) -> Result<Freeze, String> {
     match value {
         "none" => Ok(Freeze::Nothing),

@@ -65,7 +65,7 @@ impl OutOfFold {
                 first_deal = fold_of;
             }
         }
-        let scale = Blend::fit(&log_p, &[], labels).attention.max(0.0);
+        let scale = Blend::fit(&log_p, &[], labels, None).attention.max(0.0);
         let probabilities = log_p.iter().flat_map(|log_p| scaled(log_p, scale)).collect();
         Ok(OutOfFold { models, fold_of: first_deal, scale, probabilities, classes })
     }

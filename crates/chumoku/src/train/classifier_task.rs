@@ -117,8 +117,8 @@ impl<'a, A: Target> Classify<'a, A> {
         2.0 * all / learning.max(1.0)
     }
 
-    /// Says what the tokens, the model and the rows are like.
-    pub(super) fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
+    /// Says what the tokens, the model and the rows are like; `is_ours` if the weights of classes follow from the data.
+    pub(super) fn describe(&self, is_ours: bool, observe: &mut dyn FnMut(Event<'_>)) {
         let mut lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
         lengths.sort_unstable();
         let (median, longest) = (lengths.get(lengths.len() / 2).unwrap_or(&0), lengths.last().unwrap_or(&0));
@@ -162,7 +162,7 @@ impl<'a, A: Target> Classify<'a, A> {
                 ),
             );
         }
-        if self.plan.class_weights.is_some() {
+        if self.plan.class_weights.is_some() && is_ours {
             let text = tr!(
                 "classes are unbalanced: rare ones count more (by the root of their rarity)",
                 "クラスの行数に偏りがあるため、少ないクラスを重く扱います（少なさの平方根に比例）"

@@ -122,12 +122,12 @@ fn finish(
     from_scratch: Option<Scores>,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
-    let Whole { mut classifier, plan, ended, found, seconds } = whole;
+    let Whole { mut classifier, plan, ended, weights, found, seconds } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     let valid = classifier.predict(&data.valid.texts())?;
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
-    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels);
+    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels, weights.as_deref());
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
         let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
@@ -135,7 +135,7 @@ fn finish(
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
         classifier.config.caution = Some(Caution::of_classes(&probabilities, &data.valid.labels, &known));
     }
-    halves::refit(&mut classifier, data, found, (&ended, stop), observe)?;
+    halves::refit(&mut classifier, data, found, weights.as_deref(), (&ended, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;

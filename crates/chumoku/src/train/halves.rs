@@ -20,6 +20,8 @@ pub(super) struct Whole {
     pub(super) classifier: TextClassifier,
     pub(super) plan: Plan,
     pub(super) ended: Ended,
+    /// Of the classes, where the caller decides them.
+    pub(super) weights: Option<Vec<f32>>,
     /// What the n-gram model is trained again from.
     pub(super) found: Found,
     /// How long the n-grams took.
@@ -34,7 +36,8 @@ pub(super) fn train<A: Target>(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Whole> {
     let before = Held::measure();
-    let mut ngrams = super::ngrams::fit(data, "baseline", stop, observe)?;
+    let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+    let mut ngrams = super::ngrams::fit(data, "baseline", weights.as_deref(), stop, observe)?;
     // The network needs the memory more.
     ngrams.found.forget_texts();
     let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
@@ -42,7 +45,10 @@ pub(super) fn train<A: Target>(
     let model = Classifier::new(network.plan.model.clone())?;
     let mut task = Classify::new(data, &network, &model)?;
     (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
-    task.describe(observe);
+    task.describe(weights.is_none(), observe);
+    if let Some(weights) = &options.class_weights {
+        weights.describe(observe);
+    }
     let watched = |text: &str| {
         let text = pair::of_line(text, data.reads_pairs()).ok_or_else(|| {
             Error::Setting(tr!(
@@ -81,7 +87,7 @@ pub(super) fn train<A: Target>(
         origin: start.map(|start| start.origin),
         thresholds: None,
     };
-    Ok(Whole { classifier, plan, ended, found: ngrams.found, seconds: ngrams.seconds })
+    Ok(Whole { classifier, plan, ended, weights, found: ngrams.found, seconds: ngrams.seconds })
 }
 
 /// Once all is chosen: the n-grams learn from the validation rows too. Whoever interrupted the run does not wait for that.
@@ -89,11 +95,12 @@ pub(super) fn refit<A: Target>(
     classifier: &mut TextClassifier,
     data: &TrainingData<A>,
     found: Found,
+    weights: Option<&[f32]>,
     (ended, stop): (&Ended, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<()> {
     if let (Some(chosen), false) = (&classifier.ngrams, ended.interrupted) {
-        let again: NgramModel = super::ngrams::refit(data, chosen, found, stop, observe)?;
+        let again: NgramModel = super::ngrams::refit(data, chosen, found, weights, stop, observe)?;
         classifier.ngrams = Some(again);
     }
     Ok(())

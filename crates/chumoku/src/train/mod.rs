@@ -3,6 +3,7 @@
 mod batches;
 mod card;
 mod checkpoint;
+mod class_weights;
 mod classifier_task;
 mod classify;
 mod folder;
@@ -39,6 +40,7 @@ pub use crate::scoring::{
 };
 pub use batches::batches;
 pub(crate) use card::network_is_right;
+pub use class_weights::ClassWeights;
 pub use classify::{Outcome, train};
 pub use folder::OutputFolder;
 pub use labels::{LabelsOutcome, train_labels};

@@ -67,6 +67,9 @@ impl Network {
             settings.label_smoothing = 0.0;
             network.plan.class_weights = None;
         }
+        if let Some(weights) = &options.class_weights {
+            network.plan.class_weights = Some(weights.of(data)?);
+        }
         Ok(network)
     }
 

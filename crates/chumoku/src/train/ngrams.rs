@@ -48,11 +48,15 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let Chosen { model: chosen, found, .. } = fit(data, "n-grams", stop, observe)?;
+    let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+    let Chosen { model: chosen, found, .. } = fit(data, "n-grams", weights.as_deref(), stop, observe)?;
+    if let Some(weights) = &options.class_weights {
+        weights.describe(observe);
+    }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let logits = chosen.logits_of(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
-    let scale = Blend::fit(&log_p, &[], &data.valid.labels).attention;
+    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights.as_deref()).attention;
     let caution = (!data.valid.is_empty()).then(|| {
         let of_row = |log_p: &Vec<f32>| {
             let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
@@ -62,7 +66,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
         Caution::of_classes(&probabilities, &data.valid.labels, &known)
     });
-    let ngrams = refit(data, &chosen, found, stop, observe)?;
+    let ngrams = refit(data, &chosen, found, weights.as_deref(), stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -88,6 +92,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         "features": model.num_features(),
         "c": c,
         "scale": scale,
+        "class_weights": weights,
         "valid": valid_loss.map(|loss| json!({ "log_loss": loss })),
         "scored_on": scored_on,
         "accuracy": test.accuracy,
@@ -149,6 +154,7 @@ pub(super) struct Chosen {
 pub(super) fn fit<A: Target>(
     data: &TrainingData<A>,
     what: &'static str,
+    class_weights: Option<&[f32]>,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Chosen> {
@@ -156,13 +162,8 @@ pub(super) fn fit<A: Target>(
     let start = Instant::now();
     let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
     let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
-    let ngram_data = NgramData {
-        texts: &texts,
-        labels: &data.train.labels,
-        num_classes: data.labels.len(),
-        valid,
-        class_weights: None,
-    };
+    let ngram_data =
+        NgramData { texts: &texts, labels: &data.train.labels, num_classes: data.labels.len(), valid, class_weights };
     let (ngrams, found) = train(&ngram_data, &NgramConfig::default(), Found::default(), stop, observe)?;
     let score = valid.map_or(String::new(), |(texts, answers)| {
         let logits = ngrams.logits_of(texts);
@@ -185,6 +186,7 @@ pub(super) fn refit<A: Target>(
     data: &TrainingData<A>,
     chosen: &NgramModel,
     found: Found,
+    class_weights: Option<&[f32]>,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramModel> {
@@ -194,7 +196,7 @@ pub(super) fn refit<A: Target>(
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
     let num_classes = data.labels.len();
-    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights: None };
+    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights };
     let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..defaults };
     Ok(train(&data, &config, found, stop, observe)?.0)
 }

@@ -1,5 +1,6 @@
 //! What the caller decides of a run.
 
+use super::class_weights::ClassWeights;
 use super::plan::Freeze;
 use crate::nn::{Network, PositionKind};
 use crate::text::Unit;
@@ -24,6 +25,9 @@ pub struct TrainOptions {
     pub from: Option<PathBuf>,
     /// What stays of it as it was pretrained; chosen from its size if absent.
     pub freeze: Option<Freeze>,
+    /// How much the rows of each class count, of a classifier of one class a text; if absent, rare classes count more to the
+    /// network where classes are unbalanced.
+    pub class_weights: Option<ClassWeights>,
     /// What tokens are; chosen from the data if absent.
     pub tokens: Option<Unit>,
     /// How exact matrix products are.
@@ -49,6 +53,7 @@ impl Default for TrainOptions {
             position: PositionKind::Sinusoidal,
             from: None,
             freeze: None,
+            class_weights: None,
             tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,

@@ -25,6 +25,8 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let data = data(args)?;
     drop(reading);
     describe(&data);
+    // Before there is a folder.
+    args.class_weights.as_ref().map(|weights| weights.of(&data)).transpose()?;
     if args.model == Model::Ngrams {
         return ngrams(args, &data, threads, start);
     }

@@ -86,6 +86,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    if args.class_weights.is_some() && task != TaskName::Classify {
+        let problem = tr!(
+            "--class-weights: only where each text has one class; leave it out, or give --task classify",
+            "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
     match task {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Labels => labels::run(args, threads),
@@ -174,6 +181,7 @@ impl<'a> Session<'a> {
         options.network = args.model.network();
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
+        options.class_weights = args.class_weights.clone();
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
         options.parts = args.parts;

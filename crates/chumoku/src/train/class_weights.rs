@@ -1,0 +1,132 @@
+//! How much the rows of each class count, where the caller decides it.
+
+use super::names::label;
+use super::{Event, TrainingData};
+use crate::lang::lang;
+use crate::ngram::Answer;
+use crate::{Error, Result, tr};
+use serde::{Deserialize, Serialize};
+
+/// How much the rows of each class count: in the losses of the network and of the n-gram model, and where the two are joined. The
+/// probabilities are those of data in which the classes had so many rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ClassWeights {
+    /// Each row as much.
+    Equal,
+    /// Each class as much, however many rows it has.
+    Balanced,
+    /// The rows of these classes so many times as much as those of the others.
+    Times(Vec<(String, f32)>),
+}
+
+/// No class may count more than this many times as much as another: the others would be forgotten.
+const MOST: f32 = 1e4;
+
+impl ClassWeights {
+    /// A weight for each class, of which the mean over the training rows is 1.
+    ///
+    /// # Errors
+    /// If a class is not there or given twice, or a number is not above 0, or the answers are not one class a text.
+    pub fn of<A: Answer>(&self, data: &TrainingData<A>) -> Result<Vec<f32>> {
+        let problem = |text: String| Error::Setting(tr!("class weights: {text}", "クラスの重み: {text}"));
+        if A::IS_SET {
+            let text = lang().pick(
+                "only where each text has one class; leave them out",
+                "1 テキスト 1 クラスのときだけ使えます。指定を外してください",
+            );
+            return Err(problem(text.into()));
+        }
+        let rows = data.class_rows();
+        let mut weights = vec![1.0_f32; rows.len()];
+        match self {
+            ClassWeights::Equal => {}
+            ClassWeights::Balanced => weights.iter_mut().zip(&rows).for_each(|(w, &n)| *w = 1.0 / n.max(1) as f32),
+            ClassWeights::Times(given) => {
+                for (i, (name, times)) in given.iter().enumerate() {
+                    let Some(class) = data.labels.iter().position(|label| label == name) else {
+                        let known = data.labels.join(lang().pick(", ", "、"));
+                        return Err(problem(tr!(
+                            "the data have no class “{name}”; expected one of {known}",
+                            "データに「{name}」というクラスはありません（{known} のいずれか）"
+                        )));
+                    };
+                    if given[..i].iter().any(|(earlier, _)| earlier == name) {
+                        return Err(problem(tr!("“{name}” is given twice", "「{name}」が 2 回指定されています")));
+                    }
+                    if !(1.0 / MOST..=MOST).contains(times) {
+                        return Err(problem(tr!(
+                            "“{name}”: expected a number from {} to {MOST}, found {times}",
+                            "「{name}」: {} から {MOST} までの数が必要ですが、{times} です",
+                            1.0 / MOST
+                        )));
+                    }
+                    weights[class] = *times;
+                }
+            }
+        }
+        let sum: f64 = weights.iter().zip(&rows).map(|(&w, &n)| f64::from(w) * n as f64).sum();
+        let mean = (sum / rows.iter().sum::<usize>().max(1) as f64) as f32;
+        weights.iter_mut().for_each(|w| *w /= mean);
+        Ok(weights)
+    }
+
+    /// Says what they are.
+    pub(super) fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
+        let text = match self {
+            ClassWeights::Equal => tr!("each row counts as much", "どの行も同じ重みで扱います"),
+            ClassWeights::Balanced => tr!(
+                "each class counts as much, however many rows it has: probabilities are those of data with as many rows of each",
+                "行数によらず、どのクラスも同じ重みで扱います。確率は、行数がどのクラスも同じデータについてのものです"
+            ),
+            ClassWeights::Times(given) => {
+                let each = given.iter().map(|(name, times)| tr!("“{name}” {times} times", "「{name}」{times} 倍"));
+                let each = each.collect::<Vec<_>>().join(lang().pick(", ", "、"));
+                tr!(
+                    "{each}: probabilities are those of data with so many times the rows",
+                    "{each}。確率は、行数もその倍率であるデータについてのものです"
+                )
+            }
+        };
+        observe(Event::Said(label("weights"), text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scoring::Rows;
+
+    fn data() -> TrainingData {
+        let texts = (0..10).map(|i| format!("text {i}")).collect();
+        let labels = ["ham", "spam"].map(String::from).to_vec();
+        let train = Rows { texts, labels: vec![0, 0, 0, 0, 0, 0, 0, 0, 1, 1] };
+        TrainingData { labels, train, ..TrainingData::default() }
+    }
+
+    #[test]
+    fn weights_have_a_mean_of_one_over_the_rows() {
+        let near = |weights: ClassWeights, expected: [f32; 2]| {
+            let found = weights.of(&data()).unwrap();
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?} {expected:?}");
+        };
+        near(ClassWeights::Equal, [1.0, 1.0]);
+        near(ClassWeights::Balanced, [0.625, 2.5]);
+        near(ClassWeights::Times(vec![("spam".into(), 6.0)]), [0.5, 3.0]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let times = |given: &[(&str, f32)]| {
+            let given = given.iter().map(|(name, times)| ((*name).to_owned(), *times)).collect();
+            ClassWeights::Times(given).of(&data()).unwrap_err().to_string()
+        };
+        assert!(times(&[("eggs", 2.0)]).contains("no class “eggs”; expected one of ham, spam"));
+        assert!(times(&[("ham", 2.0), ("ham", 3.0)]).contains("given twice"));
+        for bad in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e6] {
+            assert!(times(&[("ham", bad)]).contains("expected a number from"), "{bad}");
+        }
+        let sets = TrainingData::<Vec<u32>>::default();
+        assert!(ClassWeights::Equal.of(&sets).is_err());
+    }
+}
