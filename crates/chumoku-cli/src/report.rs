@@ -1,5 +1,6 @@
 //! Scores as tables for people.
 
+use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::train::{LabelScores, Scores};
 use chumoku::{Lang, tr};
@@ -257,6 +258,37 @@ pub(crate) fn sure_answers(promises: &serde_json::Value) -> String {
         out += &tr!(
             "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them rightly\n",
             "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}\n"
+        );
+    }
+    out
+}
+
+/// What cross-validation found, if it was asked for.
+pub(crate) fn folds(found: &serde_json::Value) -> String {
+    let (Some(count), Some(rows)) = (found["folds"].as_u64(), found["rows"].as_u64()) else { return String::new() };
+    let rows = thousands(rows as usize);
+    let mut out = tr!(
+        "\n{count}-fold cross-validation of the {rows} training and validation rows:\n",
+        "\n学習用と検証用の {rows} 行の {count} 分割交差検証:\n"
+    );
+    for (key, figures) in found["figures"].as_object().into_iter().flatten() {
+        let (name, is_share) = match key.as_str() {
+            "accuracy" => (lang().pick("accuracy", "正解率"), true),
+            "macro_f1" => (lang().pick("macro-F1", "マクロ F1"), true),
+            "micro_f1" => (lang().pick("micro-F1", "ミクロ F1"), true),
+            "mean_absolute_error" => (lang().pick("mean absolute error", "平均絶対誤差"), false),
+            _ => (lang().pick("Spearman", "スピアマン"), false),
+        };
+        let shown = |x: f64| if is_share { format!("{:.1} %", 100.0 * x) } else { format!("{x:.3}") };
+        let number = |key: &str| figures[key].as_f64().unwrap_or(f64::NAN);
+        let each = figures["each"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_f64);
+        let (low, high) = each.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        let [mean, deviation, low, high] =
+            [number("mean"), number("standard_deviation"), low, high].map(|x| right(&shown(x), 7));
+        out += &tr!(
+            "  {} {mean} ± {deviation} (standard deviation), {low} to {high}\n",
+            "  {} {mean} ± {deviation}（標準偏差）、{low}〜{high}\n",
+            fit(name, 19)
         );
     }
     out

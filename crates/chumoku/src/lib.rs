@@ -77,6 +77,7 @@ mod counted;
 pub mod doctor;
 mod error;
 pub mod explain;
+mod folds;
 mod inference;
 mod label_blend;
 pub mod memory;

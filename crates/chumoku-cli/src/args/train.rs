@@ -1,6 +1,8 @@
 //! Flags of `chumoku train`.
 
-use super::values::{class_weights, from_one_to_1024, frozen, number_of_parts, whole_from_one, whole_from_zero};
+use super::values::{
+    class_weights, from_one_to_1024, frozen, number_of_folds, number_of_parts, whole_from_one, whole_from_zero,
+};
 use super::{Precision, Reading, SeveralLabels};
 use chumoku::text::Unit;
 use chumoku::train::{ClassWeights, Freeze};
@@ -125,6 +127,10 @@ pub(crate) struct Train {
     /// Maximum number of passes over the data (default: chosen from its size)
     #[arg(long, value_name = "N", value_parser = whole_from_one::<u64>)]
     pub(crate) epochs: Option<u64>,
+    /// Cross-validation: train so many times more, each time judged by another part of the training and validation rows, and report
+    /// mean and spread
+    #[arg(long, value_name = "N", value_parser = number_of_folds)]
+    pub(crate) folds: Option<usize>,
     /// Decides initial weights, order and dropout: the same seed gives the same model
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
     pub(crate) seed: u64,

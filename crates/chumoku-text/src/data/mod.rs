@@ -96,6 +96,7 @@ pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
 pub use recognise::{Recognised, Task, recognise};
 pub use record::{Layout, Record, Skipped, SkippedRow};
+pub use related::related;
 pub use scores::{ScoredText, ScoredTexts, load_scores};
 pub use source::{Records, Source};
 pub use split::{Conflicts, Shared, SharedText, Split, shared_texts, split, split_texts};

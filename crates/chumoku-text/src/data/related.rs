@@ -10,7 +10,8 @@ const LARGEST: f64 = 0.1;
 /// For each pair the least of the texts that it is tied to by shared texts, the same for all that are tied together.
 ///
 /// None where the texts are no pairs, or too many would be tied together.
-pub(super) fn related(texts: &[&str]) -> Option<Vec<String>> {
+#[must_use]
+pub fn related(texts: &[&str]) -> Option<Vec<String>> {
     let pairs = texts.iter().map(|text| pair::parts(text)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())?;
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut number = |text: &str| {

@@ -12,7 +12,6 @@ mod confident;
 mod duplicates;
 mod encoding;
 mod findings;
-mod folds;
 mod given;
 mod json;
 mod lengths;

@@ -1,8 +1,8 @@
 //! Probabilities of every row by n-gram models that have not seen its text.
 
 use super::Options;
-use super::folds::deal;
 use crate::blend::Blend;
+use crate::folds::deal;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::{Result, tr};
 use chumoku_nn::probability::log_softmax;

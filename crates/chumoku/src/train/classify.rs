@@ -2,6 +2,7 @@
 
 use super::card::{most_frequent_class, report_rows};
 use super::classifier_task::Classify;
+use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::names::{label, network_name};
 use super::network::Network;
@@ -51,12 +52,16 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
+    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+        let test = train(data, training)?.test;
+        Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
+    })?;
     let whole = halves::train(data, Problem::OneClass, (options, out, stop), observe)?;
     let from_scratch = match whole.classifier.origin.is_some() && !whole.ended.interrupted {
         true => from_scratch(data, options, stop, observe)?,
         false => None,
     };
-    finish(data, (options, out, stop), whole, from_scratch, observe)
+    finish(data, (options, out, stop), whole, (from_scratch, folds), observe)
 }
 
 /// Scores of the transformer that would have been trained from scratch, which shows what the pretrained encoder brought.
@@ -67,8 +72,15 @@ fn from_scratch(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<Scores>> {
-    let options =
-        TrainOptions { from: None, freeze: None, epochs: None, resume: false, watch: None, ..options.clone() };
+    let options = TrainOptions {
+        folds: None,
+        from: None,
+        freeze: None,
+        epochs: None,
+        resume: false,
+        watch: None,
+        ..options.clone()
+    };
     let network = Network::new(data, &options)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let task = Classify::new(data, &network, &model)?;
@@ -119,7 +131,7 @@ fn finish(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     whole: Whole,
-    from_scratch: Option<Scores>,
+    (from_scratch, folds): (Option<Scores>, Option<Value>),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
     let Whole { mut classifier, plan, ended, weights, found, seconds } = whole;
@@ -139,7 +151,8 @@ fn finish(
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
-    let metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
+    let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
+    metrics["folds"] = folds.into();
     let card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data));

@@ -1,6 +1,7 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
 use super::card::report_rows;
+use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::names::{network_name, network_sizes};
 use super::run::{Ended, plan_json};
@@ -52,11 +53,15 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
+    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+        let test = train_labels(data, training)?.test;
+        Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
+    })?;
     let whole =
         halves::train(data, Problem::Labels(LabelBlend::attention(data.labels.len())), (options, out, stop), observe)?;
     let Whole { classifier, plan, ended, found, .. } = whole;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
-    finished.write(classifier, found, observe)
+    finished.write(classifier, (found, folds), observe)
 }
 
 /// A run whose steps have ended.
@@ -74,7 +79,7 @@ impl Finished<'_> {
     fn write(
         self,
         mut classifier: TextClassifier,
-        found: crate::ngram::Found,
+        (found, folds): (crate::ngram::Found, Option<Value>),
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<LabelsOutcome> {
         let Finished { data, options, out, plan, ended, stop } = self;
@@ -101,7 +106,8 @@ impl Finished<'_> {
             LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed)
         };
         let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
-        let metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
+        let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
+        metrics["folds"] = folds.into();
         let card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
         let mut files = classifier.files()?;
         files.push(super::ngrams::seen(data));

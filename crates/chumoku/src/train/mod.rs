@@ -7,6 +7,7 @@ mod class_weights;
 mod classifier_task;
 mod classify;
 mod folder;
+mod folds;
 mod halves;
 mod labels;
 mod language;

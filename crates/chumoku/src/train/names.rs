@@ -38,6 +38,7 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "weights" => "重み",
         "n-grams" => "n-gram",
         "baseline" => "比較対象",
+        "fold" => "交差検証",
         same => same,
     };
     lang().pick(english, japanese)

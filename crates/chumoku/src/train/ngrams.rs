@@ -4,6 +4,7 @@ use super::card::{
     class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
     risk_coverage, score_table, this_model, use_section,
 };
+use super::folds::cross_validate;
 use super::names::label;
 use super::target::Target;
 use super::training::{Training, write_folder};
@@ -48,6 +49,10 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
+    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+        let test = train_ngram_classifier(data, training)?.test;
+        Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
+    })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let Chosen { model: chosen, found, .. } = fit(data, "n-grams", weights.as_deref(), stop, observe)?;
     if let Some(weights) = &options.class_weights {
@@ -101,6 +106,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         "parts": { "majority": majority },
         "abstain": promises(model.config().caution.as_ref(), &sure),
         "risk_coverage": risk_coverage(&sure),
+        "folds": folds,
         "notes": data.notes,
     });
     let card = card(&model, data, [&test, &majority], options.seed);

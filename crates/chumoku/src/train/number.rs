@@ -1,6 +1,7 @@
 //! Training a predictor of numbers: the run is that of several labels, one a threshold; the report its own.
 
 use super::card::report_rows;
+use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::names::network_name;
 use super::run::{Ended, plan_json};
@@ -52,6 +53,10 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
+    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+        let test = train_number(data, training)?.test;
+        Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
+    })?;
     let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
     let whole = halves::train(data, plain, (options, out, stop), observe)?;
     let Whole { mut classifier, plan, ended, found, .. } = whole;
@@ -74,7 +79,8 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     let median = vec![median(&data.train); numbers.len()];
     let parts = [of_half(0), of_half(1), NumberScores::of(&numbers, &median, None, &data.scale, options.seed)];
     let report = Report { data, options, plan: &plan, ended: &ended, part, test: &test, parts: &parts };
-    let (metrics, card) = (report.metrics(&classifier), report.card(&classifier));
+    let (mut metrics, card) = (report.metrics(&classifier), report.card(&classifier));
+    metrics["folds"] = folds.into();
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data));
     let writing = stages::begin(stages::WRITING);

@@ -35,6 +35,10 @@ pub struct TrainOptions {
     /// Parts of a batch, from 1 to [`MOST_PARTS`](super::MOST_PARTS), that are learnt from side by side; chosen from the
     /// tokens of a batch if absent.
     pub parts: Option<usize>,
+    /// Train so many times more, each time on all training and validation rows but one part, which is judged: the figures are
+    /// reported beside those of the test rows (cross-validation: Stone, "Cross-validatory choice and assessment of statistical
+    /// predictions", 1974).
+    pub folds: Option<usize>,
     /// Continue from the newest checkpoint in the folder.
     pub resume: bool,
     /// Time between checkpoints, beside those after each epoch. Does not change results.
@@ -58,6 +62,7 @@ impl Default for TrainOptions {
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,
             parts: None,
+            folds: None,
             resume: false,
             checkpoint_every: Duration::from_secs(30),
             watch: None,

@@ -94,7 +94,8 @@ fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Resu
     let on = scored_on(metrics, whole.rows);
     let classes = report::classes(whole, "metrics.json");
     let sure = report::sure_answers(&metrics["abstain"]);
-    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}\n", report::comparison(rows)))
+    let folds = report::folds(&metrics["folds"]);
+    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}{folds}\n", report::comparison(rows)))
 }
 
 /// What tables call the model.

@@ -102,6 +102,7 @@ fn show(outcome: &LabelsOutcome, place: &Path) -> anyhow::Result<()> {
     write!(out, "{}", comparison(&rows))?;
     let thresholds = outcome.model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
+    write!(out, "{}", crate::report::folds(&outcome.metrics["folds"]))?;
     write!(out, "\n{}", next(place, false, true, outcome.model.config().reads_pairs()))?;
     Ok(())
 }

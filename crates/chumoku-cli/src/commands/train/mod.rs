@@ -93,6 +93,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    if args.folds.is_some() && matches!(task, TaskName::Translate | TaskName::Lm | TaskName::Mlm) {
+        let problem = tr!(
+            "--folds: only for classes, labels and numbers; leave it out",
+            "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
     match task {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Labels => labels::run(args, threads),
@@ -185,6 +192,7 @@ impl<'a> Session<'a> {
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
         options.parts = args.parts;
+        options.folds = args.folds;
         options.resume = args.resume;
         options.watch = args.watch.clone();
         // Before there is a folder.

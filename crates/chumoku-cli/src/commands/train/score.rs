@@ -101,6 +101,7 @@ fn show(outcome: &NumberOutcome, place: &Path) -> anyhow::Result<()> {
     ];
     write!(out, "{}", comparison(&rows))?;
     write!(out, "\n{}", details(scores, &outcome.points))?;
+    write!(out, "{}", crate::report::folds(&outcome.metrics["folds"]))?;
     write!(out, "\n{}", next(place, false, true, outcome.model.config().reads_pairs()))?;
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Dividing rows into folds, so that each is judged by a model that has not seen its text.
 
-use crate::data::normalise;
+use crate::data::{normalise, related};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Rows of one text, but for case and white space.
+/// Rows of one text, but for case and white space; of pairs, rows that are tied together by shared texts.
 struct Group {
     label: u32,
     hash: [u8; 32],
@@ -14,9 +14,14 @@ struct Group {
 /// The groups of equal texts, by their most frequent label (of equals the first), then by a hash of seed, round and text.
 fn groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<Group> {
     let mut of_text: BTreeMap<[u8; 32], Vec<usize>> = BTreeMap::new();
+    let related = related(texts);
     for (row, text) in texts.iter().enumerate() {
         let hash = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(round.to_le_bytes());
-        let hash = hash.chain_update(normalise(text)).finalize();
+        let hash = match &related {
+            Some(keys) => hash.chain_update(&keys[row]),
+            None => hash.chain_update(normalise(text)),
+        };
+        let hash = hash.finalize();
         of_text.entry(hash.into()).or_default().push(row);
     }
     let group = |(hash, rows): ([u8; 32], Vec<usize>)| {
@@ -31,9 +36,9 @@ fn groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<Group>
     groups
 }
 
-/// The fold of each row. Equal texts are in one fold, each label is spread over all folds, and the order of the rows does not
+/// The fold of each row. Equal texts are in one fold, and pairs that share a text, each label is spread over all folds, and the order of the rows does not
 /// matter.
-pub(super) fn deal(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
+pub(crate) fn deal(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
     let mut fold_of = vec![0; texts.len()];
     for (place, group) in groups(texts, labels, seed).iter().enumerate() {
         group.rows.iter().for_each(|&row| fold_of[row] = place % folds);

@@ -1,0 +1,144 @@
+//! Cross-validation: the same training several times, each time judged by rows that it has not seen.
+
+use super::names::label;
+use super::{Event, TrainOptions, Training, TrainingData};
+use crate::folds::deal;
+use crate::ngram::Answer;
+use crate::scoring::Rows;
+use crate::{Error, Result, tr};
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Of the rows that are not judged by, one in so many is for choosing.
+const VALID: usize = 10;
+
+/// What a model is worth, by names.
+type Figures = Vec<(&'static str, f64)>;
+
+/// The data of each fold: its rows are the test rows, and the rest is divided into training and validation rows. Equal texts are
+/// in one fold, and every class is spread over all.
+fn folds<A: Answer>(data: &TrainingData<A>, folds: usize, seed: u64) -> impl Iterator<Item = TrainingData<A>> {
+    let texts = [&data.train.texts[..], &data.valid.texts].concat();
+    let answers = [&data.train.labels[..], &data.valid.labels].concat();
+    let level = |answer: &A| match answer.number() {
+        Some(_) => answer.numbers().len() as u32,
+        None => answer.numbers().first().copied().unwrap_or_default(),
+    };
+    let levels: Vec<u32> = answers.iter().map(level).collect();
+    // The rows of one part of so many, and the others.
+    let part = move |rows: &[usize], of: usize, part: usize, round: u64, texts: &[String]| -> [Vec<usize>; 2] {
+        let (names, levels): (Vec<&str>, Vec<u32>) = rows.iter().map(|&row| (texts[row].as_str(), levels[row])).unzip();
+        let parts = deal(&names, &levels, of, [seed, round]);
+        let (inside, outside): (Vec<_>, Vec<_>) = rows.iter().zip(parts).partition(|(_, found)| *found == part);
+        [inside, outside].map(|rows| rows.into_iter().map(|(row, _)| *row).collect())
+    };
+    let all: Vec<usize> = (0..answers.len()).collect();
+    let (labels, scale) = (data.labels.clone(), data.scale.clone());
+    (0..folds).map(move |fold| {
+        let [test, rest] = part(&all, folds, fold, 0, &texts);
+        let [valid, train] = part(&rest, VALID, 0, 1, &texts);
+        let rows = |rows: Vec<usize>| Rows {
+            texts: rows.iter().map(|&row| texts[row].clone()).collect(),
+            labels: rows.iter().map(|&row| answers[row].clone()).collect(),
+        };
+        let [train, valid, test] = [train, valid, test].map(rows);
+        TrainingData { labels: labels.clone(), scale: scale.clone(), train, valid, test, notes: Vec::new() }
+    })
+}
+
+/// What each fold's test rows say of training as it is asked for: `train` trains and gives its figures.
+///
+/// None if it is not asked for.
+///
+/// # Errors
+/// If there are fewer texts than folds, or training fails or is stopped.
+pub(super) fn cross_validate<A: Answer>(
+    data: &TrainingData<A>,
+    options: &TrainOptions,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+    train: &dyn Fn(&TrainingData<A>, Training<'_>) -> Result<Figures>,
+) -> Result<Option<Value>> {
+    let Some(count) = options.folds else { return Ok(None) };
+    let mut figures: Vec<(&str, Vec<f64>)> = Vec::new();
+    for (fold, data) in folds(data, count, options.seed).enumerate() {
+        if data.test.is_empty() || data.train.len() < 2 {
+            let rows = data.train.len() + data.valid.len() + data.test.len();
+            return Err(Error::Setting(tr!(
+                "--folds {count}: too few different texts among {rows} rows; give a smaller number",
+                "--folds {count}: {rows} 行では異なるテキストが足りません。もっと小さな数を指定してください"
+            )));
+        }
+        let folder = tempfile::tempdir().map_err(Error::writing("creating a folder in", std::env::temp_dir()))?;
+        let mut training = Training::to(folder.path());
+        training.options = TrainOptions { folds: None, resume: false, watch: None, ..options.clone() };
+        training.stop = stop;
+        let number = fold + 1;
+        training.observe = Box::new(|event: Event<'_>| {
+            let said = match event {
+                Event::Working(_, text) => tr!("{number} of {count}: {text}", "{number}/{count}: {text}"),
+                Event::Evaluated { epoch, .. } => {
+                    tr!("{number} of {count}: epoch {epoch}", "{number}/{count}: エポック {epoch}")
+                }
+                _ => return,
+            };
+            observe(Event::Working(label("fold"), said));
+        });
+        let found = train(&data, training)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Ngram(crate::ngram::NgramError::Cancelled));
+        }
+        for (i, (name, value)) in found.into_iter().enumerate() {
+            match figures.get_mut(i) {
+                Some((_, values)) => values.push(value),
+                None => figures.push((name, vec![value])),
+            }
+        }
+    }
+    let summary = |(name, values): (&str, Vec<f64>)| {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        (name.to_owned(), json!({ "mean": mean, "standard_deviation": deviation, "each": values }))
+    };
+    let figures: Map<String, Value> = figures.into_iter().map(summary).collect();
+    Ok(Some(json!({ "folds": count, "rows": data.train.len() + data.valid.len(), "figures": figures })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_row_is_judged_once_by_what_has_not_seen_its_text() {
+        let texts: Vec<String> = (0..60).map(|i| format!("text {}", i % 50)).collect();
+        let labels: Vec<u32> = (0..60).map(|i| (i % 50 % 3) as u32).collect();
+        let (train, valid) = texts.split_at(45);
+        let rows = |texts: &[String], labels: &[u32]| Rows { texts: texts.to_vec(), labels: labels.to_vec() };
+        let data = TrainingData {
+            labels: ["a", "b", "c"].map(String::from).to_vec(),
+            train: rows(train, &labels[..45]),
+            valid: rows(valid, &labels[45..]),
+            ..TrainingData::default()
+        };
+        let mut judged = Vec::new();
+        for fold in folds(&data, 5, 1) {
+            let texts = |rows: &Rows| rows.texts.iter().cloned().collect::<BTreeSet<_>>();
+            let [train, valid, test] = [&fold.train, &fold.valid, &fold.test].map(texts);
+            assert!(train.is_disjoint(&test) && valid.is_disjoint(&test) && train.is_disjoint(&valid));
+            assert_eq!(fold.train.len() + fold.valid.len() + fold.test.len(), 60);
+            assert!(!valid.is_empty() && fold.train.len() >= 40, "{} {}", valid.len(), fold.train.len());
+            for class in 0..3 {
+                assert!(fold.test.labels.contains(&class));
+            }
+            let label = |text: &String| text.strip_prefix("text ").unwrap().parse::<u32>().unwrap() % 3;
+            assert!(fold.test.texts.iter().zip(&fold.test.labels).all(|(text, of)| label(text) == *of));
+            judged.extend(fold.test.texts);
+        }
+        judged.sort();
+        let mut all = texts;
+        all.sort();
+        assert_eq!(judged, all);
+    }
+}
