@@ -1,9 +1,9 @@
 //! The trained model: from a text to class scores.
 
-use super::answer::outputs_of;
+use super::answer::{Answer, outputs_of};
 use super::sparse::{Sparse, multiply_row};
 use super::tokens::{NgramScheme, Reader};
-use super::vocabulary::Vocabulary;
+use super::vocabulary::{CountedTexts, Vocabulary};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -127,7 +127,19 @@ impl NgramModel {
         let mut logits = vec![0.0; self.num_classes()];
         self.write_logits(text, &mut scratch, &mut logits);
         let outputs = self.outputs();
-        let of_class = |weights: &[f32]| match weights {
+        let row = &scratch.row;
+        let named: HashMap<u64, String> = Reader::named(text, &self.scheme).into_iter().collect();
+        let parts = row.indices.iter().zip(&row.values).filter_map(|(&feature, &value)| {
+            let feature = feature as usize;
+            let name = named.get(&self.vocabulary.hashes()[feature])?;
+            Some((name.clone(), value * self.of_class(&self.weights[feature * outputs..][..outputs], class)))
+        });
+        parts.collect()
+    }
+
+    /// What a feature's weights do for a class, less the mean of what they do for the others.
+    fn of_class(&self, weights: &[f32], class: usize) -> f32 {
+        match weights {
             [one] if !self.is_set => {
                 if class == 1 {
                     *one
@@ -140,15 +152,64 @@ impl NgramModel {
                 let others = many.iter().sum::<f32>() - many[class];
                 many[class] - others / (many.len() - 1) as f32
             }
+        }
+    }
+
+    /// The n-grams that speak most for each class in texts of it, at most `most` of each, the strongest first: what they add to its
+    /// score there on average, less the mean of what they add to the others. Of n-grams that are part of each other only the
+    /// strongest is given.
+    pub(crate) fn strongest<A: Answer>(&self, texts: &[&str], answers: &[A], most: usize) -> Vec<Vec<(String, f32)>> {
+        /// Candidates for each that is wanted: many are parts of others.
+        const CANDIDATES: usize = 20;
+        let outputs = self.outputs();
+        let rows = CountedTexts::read(texts, &self.scheme, &|| false, &|_| {}).rows(&self.vocabulary);
+        let of_class = |class: usize| {
+            let mut sums = vec![0.0_f32; self.num_features()];
+            let of_it = (0..texts.len()).filter(|&row| answers[row].numbers().contains(&(class as u32)));
+            let mut count = 0.0;
+            for row in of_it {
+                count += 1.0;
+                let range = rows.starts[row]..rows.starts[row + 1];
+                rows.indices[range.clone()].iter().zip(&rows.values[range]).for_each(|(&f, x)| sums[f as usize] += x);
+            }
+            let strength = |f: usize| sums[f] / count * self.of_class(&self.weights[f * outputs..][..outputs], class);
+            let mut all: Vec<(usize, f32)> =
+                (0..sums.len()).filter(|&f| sums[f] > 0.0).map(|f| (f, strength(f))).collect();
+            all.retain(|of| of.1 > 0.0);
+            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            all.truncate(CANDIDATES * most);
+            all
         };
-        let row = &scratch.row;
-        let named: HashMap<u64, String> = Reader::named(text, &self.scheme).into_iter().collect();
-        let parts = row.indices.iter().zip(&row.values).filter_map(|(&feature, &value)| {
-            let feature = feature as usize;
-            let name = named.get(&self.vocabulary.hashes()[feature])?;
-            Some((name.clone(), value * of_class(&self.weights[feature * outputs..][..outputs])))
-        });
-        parts.collect()
+        let candidates: Vec<Vec<(usize, f32)>> = (0..self.num_classes()).into_par_iter().map(of_class).collect();
+        let hash = |feature: usize| self.vocabulary.hashes()[feature];
+        let mut names: HashMap<u64, Option<String>> =
+            candidates.iter().flatten().map(|&(feature, _)| (hash(feature), None)).collect();
+        let mut missing = names.len();
+        for text in texts {
+            if missing == 0 {
+                break;
+            }
+            for (hash, name) in Reader::named(text, &self.scheme) {
+                if let Some(slot @ None) = names.get_mut(&hash) {
+                    *slot = Some(name);
+                    missing -= 1;
+                }
+            }
+        }
+        let chosen = |candidates: &Vec<(usize, f32)>| {
+            let mut found: Vec<(String, f32)> = Vec::new();
+            let bare = |name: &str| name.trim_matches(|c: char| c == '_' || c.is_whitespace()).to_owned();
+            for &(feature, strength) in candidates {
+                let Some(Some(name)) = names.get(&hash(feature)) else { continue };
+                let own = bare(name);
+                let is_part = |(other, _): &(String, f32)| other.contains(&own) || own.contains(&bare(other));
+                if found.len() < most && !own.is_empty() && !found.iter().any(is_part) {
+                    found.push((name.clone(), strength));
+                }
+            }
+            found
+        };
+        candidates.iter().map(chosen).collect()
     }
 
     pub(super) fn outputs(&self) -> usize {

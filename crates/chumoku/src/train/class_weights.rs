@@ -1,7 +1,6 @@
 //! How much the rows of each class count, where the caller decides it.
 
-use super::names::label;
-use super::{Event, TrainingData};
+use super::TrainingData;
 use crate::lang::lang;
 use crate::ngram::Answer;
 use crate::{Error, Result, tr};
@@ -71,9 +70,9 @@ impl ClassWeights {
         Ok(weights)
     }
 
-    /// Says what they are.
-    pub(super) fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
-        let text = match self {
+    /// What is said of them.
+    pub(super) fn said(&self) -> String {
+        match self {
             ClassWeights::Equal => tr!("each row counts as much", "どの行も同じ重みで扱います"),
             ClassWeights::Balanced => tr!(
                 "each class counts as much, however many rows it has: probabilities are those of data with as many rows of each",
@@ -87,8 +86,7 @@ impl ClassWeights {
                     "{each}。確率は、行数もその倍率であるデータについてのものです"
                 )
             }
-        };
-        observe(Event::Said(label("weights"), text));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::names::{label, network_name};
 use super::network::Network;
 use super::run::run;
 use super::state::Best;
+use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
 use super::{Blend, Event, Scores, TrainOptions, TrainingData};
 use crate::caution::Caution;
@@ -153,7 +154,9 @@ fn finish(
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
-    let card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
+    metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
+    let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
+    card += &section(&metrics["strongest_ngrams"]);
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data));
     let writing = stages::begin(stages::WRITING);

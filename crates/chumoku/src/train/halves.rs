@@ -2,6 +2,7 @@
 
 use super::classifier_task::{Classify, ngram_footing};
 use super::memory::Held;
+use super::names::label;
 use super::network::Network;
 use super::run::{Ended, run};
 use super::target::Target;
@@ -47,7 +48,7 @@ pub(super) fn train<A: Target>(
     (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
     task.describe(weights.is_none(), observe);
     if let Some(weights) = &options.class_weights {
-        weights.describe(observe);
+        observe(Event::Said(label("weights"), weights.said()));
     }
     let watched = |text: &str| {
         let text = pair::of_line(text, data.reads_pairs()).ok_or_else(|| {

@@ -6,6 +6,7 @@ use super::halves::{self, Whole};
 use super::names::{network_name, network_sizes};
 use super::run::{Ended, plan_json};
 use super::state::Best;
+use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
 use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
 use crate::caution::Caution;
@@ -108,7 +109,9 @@ impl Finished<'_> {
         let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
         metrics["folds"] = folds.into();
-        let card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
+        metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
+        let mut card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
+        card += &section(&metrics["strongest_ngrams"]);
         let mut files = classifier.files()?;
         files.push(super::ngrams::seen(data));
         let writing = stages::begin(stages::WRITING);

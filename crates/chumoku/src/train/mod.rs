@@ -26,6 +26,7 @@ mod run;
 mod schedule;
 mod seen;
 mod state;
+mod strongest;
 mod target;
 mod text_cards;
 mod text_scores;

@@ -6,6 +6,7 @@ use super::card::{
 };
 use super::folds::cross_validate;
 use super::names::label;
+use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::{Blend, Event, Scores, SeenTexts, TrainingData};
@@ -56,7 +57,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let Chosen { model: chosen, found, .. } = fit(data, "n-grams", weights.as_deref(), stop, observe)?;
     if let Some(weights) = &options.class_weights {
-        weights.describe(observe);
+        observe(Event::Said(label("weights"), weights.said()));
     }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let logits = chosen.logits_of(&data.valid.texts());
@@ -107,9 +108,11 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         "abstain": promises(model.config().caution.as_ref(), &sure),
         "risk_coverage": risk_coverage(&sure),
         "folds": folds,
+        "strongest_ngrams": strongest(Some(&model.ngrams), data),
         "notes": data.notes,
     });
-    let card = card(&model, data, [&test, &majority], options.seed);
+    let mut card = card(&model, data, [&test, &majority], options.seed);
+    card += &section(&metrics["strongest_ngrams"]);
     let mut files = model.files();
     files.push(seen(data));
     write_folder(out, files, &metrics, card)?;

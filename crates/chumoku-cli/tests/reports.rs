@@ -1,4 +1,4 @@
-//! Cross-validation: the same training several times, judged by rows that it has not seen.
+//! What reports have beside scores: cross-validation, and what speaks for each class.
 
 mod common;
 
@@ -47,6 +47,35 @@ fn each_part_is_judged_by_a_model_of_the_others() {
     train(&["--model", "ngrams", "--folds", "4", "--out", "again", "--threads", "1"]);
     assert_eq!(place.json("again/metrics.json")["folds"], folds);
     assert!(place.json("plain/metrics.json")["folds"].is_null());
+}
+
+#[test]
+fn the_words_that_speak_for_a_class_are_named() {
+    let place = Place::new();
+    place.write("rows.tsv", rows(300));
+    for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("transformer", &["--epochs", "1"])] {
+        place.run(&[&["train", "rows.tsv", "--out", model], more].concat()).ok();
+        let strongest = place.json(&format!("{model}/metrics.json"))["strongest_ngrams"].clone();
+        let card = std::fs::read_to_string(place.path(&format!("{model}/README.md"))).unwrap();
+        for (class, words, others) in [
+            ("food", ["soup", "bread", "dinner"], ["train", "ticket", "station"]),
+            ("travel", ["train", "ticket", "station"], ["soup", "bread", "dinner"]),
+        ] {
+            let found = strongest[class].as_array().unwrap();
+            let names: Vec<&str> = found.iter().map(|of| of["ngram"].as_str().unwrap()).collect();
+            // Parts of words may speak more than whole ones.
+            let is_of = |words: [&str; 3], name: &str| {
+                let name = name.trim_matches(['_', ' ']);
+                words.iter().any(|word| name.len() >= 3 && (word.contains(name) || name.contains(word)))
+            };
+            let of_class = names.iter().filter(|name| is_of(words, name)).count();
+            assert!(is_of(words, names[0]) && of_class >= 3, "{model}, {class}: {names:?}");
+            assert!(!names.iter().any(|name| is_of(others, name)), "{model}, {class}: {names:?}");
+            let strengths: Vec<f64> = found.iter().map(|of| of["strength"].as_f64().unwrap()).collect();
+            assert!(strengths.is_sorted_by(|a, b| a >= b) && strengths.iter().all(|&x| x > 0.0), "{strengths:?}");
+            assert!(card.contains(&format!("| {class} | `{}`", names[0].trim())), "{card}");
+        }
+    }
 }
 
 #[test]

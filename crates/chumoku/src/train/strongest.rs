@@ -1,0 +1,48 @@
+//! The n-grams that speak most for each class, by name: a model folder has only their hashes.
+
+use crate::ngram::{Answer, NgramModel};
+use crate::{stages, tr};
+use serde_json::{Map, Value, json};
+
+use super::TrainingData;
+
+/// N-grams of each class.
+const MOST: usize = 10;
+
+/// Training texts that are looked at, at most.
+const TEXTS: usize = 10_000;
+
+/// For each class or label, the n-grams that speak most for it in its training texts: what the n-gram model adds to its score for
+/// them on average there, less the mean of what it adds to the others.
+pub(super) fn strongest<A: Answer>(model: Option<&NgramModel>, data: &TrainingData<A>) -> Value {
+    let Some(model) = model else { return Value::Null };
+    let _stage = stages::begin(stages::REPORT);
+    let of_class = |found: Vec<(String, f32)>| -> Value {
+        found.into_iter().map(|(ngram, strength)| json!({ "ngram": ngram, "strength": strength })).collect()
+    };
+    let rows = &data.train;
+    let step = rows.len().div_ceil(TEXTS).max(1);
+    let (texts, answers): (Vec<&str>, Vec<A>) =
+        rows.texts.iter().map(String::as_str).zip(rows.labels.iter().cloned()).step_by(step).unzip();
+    let all = model.strongest(&texts, &answers, MOST).into_iter().map(of_class);
+    Value::Object(data.labels.iter().cloned().zip(all).collect::<Map<_, _>>())
+}
+
+/// The section of the model card.
+pub(super) fn section(strongest: &Value) -> String {
+    let mut out = String::new();
+    for (label, ngrams) in strongest.as_object().into_iter().flatten() {
+        let names = ngrams.as_array().into_iter().flatten().filter_map(|of| of["ngram"].as_str());
+        let plain = |name: &str| name.replace(['`', '|'], "").trim().to_owned();
+        let names = names.map(plain).filter(|name| !name.is_empty());
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        out += &format!("| {} | {} |\n", plain(label), names.join(" "));
+    }
+    if out.is_empty() {
+        return out;
+    }
+    tr!(
+        "\n## What speaks for each class\n\nThe strongest n-grams of the n-gram model (`_` is the end of a word):\n\n| class | n-grams |\n|---|---|\n{out}",
+        "\n## 各クラスの手がかり\n\nn-gram モデルで最も強い n-gram です（`_` は語の終わり）。\n\n| クラス | n-gram |\n|---|---|\n{out}"
+    )
+}
