@@ -74,6 +74,7 @@ mod calendar;
 mod caution;
 pub mod compare;
 mod counted;
+mod crf;
 pub mod doctor;
 mod error;
 pub mod explain;
@@ -94,6 +95,7 @@ mod text_classifier;
 mod text_embedder;
 mod text_generator;
 mod text_ngrams;
+mod text_tagger;
 mod text_translator;
 pub mod train;
 
@@ -112,6 +114,7 @@ pub use text_classifier::{ModelConfig, Prediction, Problem, TextClassifier};
 pub use text_embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
 pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
+pub use text_tagger::{FoundSpan, TaggerConfig, TextTagger};
 pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};
 
 /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.

@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     }
     match kind {
         ModelKind::Ngrams => ngrams(args),
+        ModelKind::Tagger => super::tagged::eval(args, SEED),
         ModelKind::Translator => translations(args),
         ModelKind::LanguageModel => text(args),
         // Says what is wrong with a model of another kind.
@@ -110,7 +111,7 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
 }
 
 /// How many rows have a text that the model was trained on, where that is known; says so if there are any.
-fn tell_of_seen(args: &Eval, texts: &[&str]) -> anyhow::Result<Option<usize>> {
+pub(super) fn tell_of_seen(args: &Eval, texts: &[&str]) -> anyhow::Result<Option<usize>> {
     let seen = SeenTexts::load(&args.model)?.map(|seen| seen.count(texts));
     if let Some(n) = seen.filter(|&n| n > 0) {
         let rows = thousands(texts.len());

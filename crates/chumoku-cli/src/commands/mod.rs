@@ -23,6 +23,7 @@ mod predict;
 mod profiled;
 mod stream;
 mod table;
+mod tagged;
 mod trace;
 mod train;
 mod translate;

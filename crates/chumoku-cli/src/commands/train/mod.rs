@@ -5,6 +5,7 @@ pub(super) mod labels;
 pub(super) mod language;
 mod masked;
 pub(super) mod score;
+pub(super) mod tag;
 pub(super) mod translate;
 
 use super::{pairs, quoted, read_options};
@@ -90,6 +91,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Labels => labels::run(args, threads),
         TaskName::Score => score::run(args, threads),
+        TaskName::Tag => tag::run(args, threads),
         TaskName::Translate => translate::run(args, threads),
         TaskName::Lm => language::run(args, threads),
         TaskName::Mlm => masked::run(args, threads),
@@ -120,6 +122,7 @@ fn task(args: &Train) -> anyhow::Result<TaskName> {
         Task::Classify => (TaskName::Classify, "classify"),
         Task::Labels => (TaskName::Labels, "labels"),
         Task::Score => (TaskName::Score, "score"),
+        Task::Tag => (TaskName::Tag, "tag"),
         Task::Translate => (TaskName::Translate, "translate"),
         Task::LanguageModel => (TaskName::Lm, "lm"),
         _ => {
@@ -196,7 +199,7 @@ impl<'a> Session<'a> {
 
     /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
     fn train<O>(&self, train: impl FnOnce(Training<'_>) -> chumoku::Result<O>) -> anyhow::Result<Option<O>> {
-        let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams);
+        let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
         NOTHING_YET.store(begins_with_ngrams, Ordering::Relaxed);
         listen(self.args.resume)?;
         let mut progress = Progress::new(self.start);
@@ -205,7 +208,7 @@ impl<'a> Session<'a> {
         training.stop = &STOP;
         training.observe = Box::new(|event: Event<'_>| {
             // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
-            if self.kind != ModelKind::Ngrams && matches!(event, Event::Said(..)) {
+            if !matches!(self.kind, ModelKind::Ngrams | ModelKind::Tagger) && matches!(event, Event::Said(..)) {
                 NOTHING_YET.store(false, Ordering::Relaxed);
             }
             progress.show(event);
