@@ -21,6 +21,7 @@ mod pictures;
 mod position;
 mod predict;
 mod profiled;
+mod seen;
 mod stream;
 mod table;
 mod tagged;

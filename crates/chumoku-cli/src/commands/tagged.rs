@@ -99,7 +99,7 @@ pub(super) fn eval(args: &Eval, seed: u64) -> anyhow::Result<ExitCode> {
     let data = tag::load(&args.data, &read_options(&args.reading, false)?)?;
     data.check_known_labels(model.labels())?;
     let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
-    let seen = super::eval::tell_of_seen(args, &texts)?;
+    let seen = super::seen::tell_of_seen(args, &texts)?;
     let scores = model.score(&data.examples, seed)?;
     let mut out = stdout().lock();
     if args.json {

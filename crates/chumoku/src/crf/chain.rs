@@ -66,7 +66,7 @@ impl Sums {
             let row = &emissions[here.clone()];
             let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let potentials = &mut sums.potentials[here.clone()];
-            potentials.iter_mut().zip(row).for_each(|(p, e)| *p = f64::from(e - most).exp());
+            potentials.iter_mut().zip(row).for_each(|(p, e)| *p = (f64::from(*e) - f64::from(most)).exp());
             let (before, rest) = sums.forward.split_at_mut(here.start);
             let forward = &mut rest[..labels];
             match t {

@@ -17,7 +17,7 @@ impl Tags {
 
     /// Whether a label may follow another; `count()` is the start. An `I` follows a `B` or `I` of its kind alone.
     pub(crate) fn may_follow(self, from: usize, to: usize) -> bool {
-        let is_inside = !self.each_word && to > 0 && to % 2 == 0;
+        let is_inside = !self.each_word && to > 0 && to.is_multiple_of(2);
         !is_inside || from == to || from == to - 1
     }
 
@@ -51,7 +51,7 @@ impl Tags {
             match label {
                 _ if self.each_word => spans.push((i..i + 1, label)),
                 0 => {}
-                inside if inside % 2 == 0 => {
+                inside if inside.is_multiple_of(2) => {
                     if let Some((range, _)) = spans.last_mut() {
                         range.end = i + 1;
                     }

@@ -79,7 +79,7 @@ impl SpanScores {
             let draw = |i: u64| {
                 let [low, high, ..] = random.block(i);
                 let x = u64::from(high) << 32 | u64::from(low);
-                &texts[(u128::from(x) * u128::from(n) >> 64) as usize]
+                &texts[((u128::from(x) * u128::from(n)) >> 64) as usize]
             };
             SpanScore::of("", sum(&mut (0..n).map(draw))).f1
         };

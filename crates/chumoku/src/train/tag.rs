@@ -4,18 +4,21 @@ use super::card::score_heading;
 use super::names::label;
 use super::training::{Training, held_out, write_folder};
 use super::{Event, SeenTexts};
-use crate::crf::{Crf, Sentence, Tags, features, fit};
+use crate::crf::{Corpus, Fit, Sentence, Tags, features};
 use crate::data::{self, Example, Span, SpanUnit, SpannedText, SpannedTexts};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
+use crate::ngram::NgramError;
 use crate::scoring::SpanScores;
 use crate::text_tagger::{TaggerConfig, TextTagger, units};
 use crate::{Error, ModelKind, Result, checksum, tr};
+use rayon::prelude::*;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Penalties that are tried.
@@ -94,17 +97,13 @@ impl TaggerData {
         Tags { kinds: self.labels.len(), each_word: self.each_word }
     }
 
+    fn sentences(&self, parts: &[&[SpannedText]]) -> Vec<Sentence> {
+        parts.concat().par_iter().map(|row| self.sentence(row)).collect()
+    }
+
     fn sentence(&self, row: &SpannedText) -> Sentence {
         let units = units(row, self.unit);
-        // Where each unit begins and ends, in characters.
-        let mut places = Vec::with_capacity(units.len());
-        let (mut bytes, mut characters) = (0, 0);
-        for unit in &units {
-            let start = characters + row.text[bytes..unit.start].chars().count();
-            characters = start + row.text[unit.clone()].chars().count();
-            bytes = unit.end;
-            places.push((start, characters));
-        }
+        let places = places(&row.text, &units);
         let mut free = 0;
         let mut spans = Vec::new();
         for span in &row.spans {
@@ -170,61 +169,40 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         unit: data.unit,
         each_word: data.each_word,
     };
-    let with = |crf: Crf| TextTagger { config: config.clone(), crf };
-    let mut sentences: Vec<Sentence> = data.train.iter().map(|row| data.sentence(row)).collect();
-    let most = options.epochs.unwrap_or(EPOCHS);
     let is_stopped = || stop.load(Ordering::Relaxed);
-    let mut chosen = (USUAL.0, options.epochs.unwrap_or(USUAL.1), f64::NAN);
+    let stopped = || Error::Ngram(NgramError::Cancelled);
+    let most = options.epochs.unwrap_or(EPOCHS);
+    let mut chosen = (USUAL.0, options.epochs.unwrap_or(USUAL.1), None);
     if data.valid.iter().any(|row| !row.spans.is_empty()) {
-        let mut best = (0.0, 0, -1.0);
-        for strength in STRENGTHS {
-            let (mut since, mut mine, mut failed) = (0, -1.0, None);
-            fit(&sentences, data.tags(), (strength, 1), options.seed, most, |epoch, _, model| {
-                let f1 = match with(model()).score(&data.valid, options.seed) {
-                    Ok(scores) => scores.all.f1,
-                    Err(error) => {
-                        failed = Some(error);
-                        return false;
-                    }
-                };
-                observe(Event::Working(
-                    label("model"),
-                    tr!(
-                        "penalty {strength}, epoch {epoch}: F1 {f1:.3}",
-                        "罰則 {strength}、エポック {epoch}: F1 {f1:.3}"
-                    ),
-                ));
-                (since, mine) = if f1 > mine { (0, f1) } else { (since + 1, mine) };
-                if f1 > best.2 {
-                    best = (strength, epoch, f1);
-                }
-                since < PATIENCE && !is_stopped()
-            });
-            failed.map_or(Ok(()), Err)?;
-            if is_stopped() {
-                return Err(Error::Ngram(crate::ngram::NgramError::Cancelled));
-            }
-        }
-        chosen = best;
-        let (strength, epoch, f1) = chosen;
+        let (strength, epochs, f1) = choose(data, options.seed, most, |epoch, best| {
+            let (strength, best, f1) = best;
+            observe(Event::Working(
+                label("model"),
+                tr!(
+                    "epoch {epoch}; best so far: penalty {strength}, epoch {best}, F1 {f1:.3}",
+                    "エポック {epoch}。これまでの最良: 罰則 {strength}、エポック {best}、F1 {f1:.3}"
+                ),
+            ));
+            if is_stopped() { Err(stopped()) } else { Ok(()) }
+        })?;
         observe(Event::Said(
             label("model"),
             tr!(
-                "penalty {strength}, {epoch} epochs; validation F1 {f1:.3}",
-                "罰則 {strength}、{epoch} エポック。検証データの F1 {f1:.3}"
+                "penalty {strength}, {epochs} epochs; validation F1 {f1:.3}",
+                "罰則 {strength}、{epochs} エポック。検証データの F1 {f1:.3}"
             ),
         ));
+        chosen = (strength, epochs, Some(f1));
     }
-    sentences.extend(data.valid.iter().map(|row| data.sentence(row)));
-    let mut last = None;
-    fit(&sentences, data.tags(), (chosen.0, 1), options.seed, chosen.1, |epoch, _, model| {
-        if epoch == chosen.1 {
-            last = Some(model());
+    let corpus = Corpus::new(data.sentences(&[&data.train, &data.valid]), data.tags());
+    let mut fit = Fit::new(&corpus, chosen.0, options.seed);
+    for _ in 0..chosen.1 {
+        fit.epoch().ok_or_else(not_finite)?;
+        if is_stopped() {
+            return Err(stopped());
         }
-        !is_stopped()
-    });
-    let Some(crf) = last else { return Err(Error::Ngram(crate::ngram::NgramError::Cancelled)) };
-    let model = with(crf);
+    }
+    let model = TextTagger { config, crf: fit.into_model() };
     let (rows, part) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
     let test = model.score(rows, options.seed)?;
     let dictionary = dictionary(data, rows, options.seed);
@@ -239,7 +217,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         "features": model.num_features(),
         "penalty": chosen.0,
         "epochs": chosen.1,
-        "valid": chosen.2.is_finite().then(|| json!({ "span_f1": chosen.2 })),
+        "valid": chosen.2.map(|f1| json!({ "span_f1": f1 })),
         "scored_on": part,
         "span_f1": test.all.f1,
         "scores": test,
@@ -252,6 +230,87 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     let card = card(&model, data, [&test, &dictionary], part, options.seed);
     write_folder(out, files, &metrics, card)?;
     Ok(TaggerOutcome { model, metrics, test, dictionary })
+}
+
+/// Where each unit begins and ends, in characters.
+fn places(text: &str, units: &[Range<usize>]) -> Vec<(usize, usize)> {
+    let (mut bytes, mut characters) = (0, 0);
+    let mut place = |unit: &Range<usize>| {
+        let start = characters + text[bytes..unit.start].chars().count();
+        characters = start + text[unit.clone()].chars().count();
+        bytes = unit.end;
+        (start, characters)
+    };
+    units.iter().map(&mut place).collect()
+}
+
+fn not_finite() -> Error {
+    Error::NotFinite(tr!(
+        "training: the likelihood of a text is not a number; try fewer passes with --epochs",
+        "学習中に、テキストの尤度が数値になりませんでした。--epochs で学習の回数を減らしてみてください"
+    ))
+}
+
+/// A validation row, ready to be judged by.
+struct Judged {
+    known: Vec<Vec<u32>>,
+    places: Vec<(usize, usize)>,
+    /// Start, end and kind of the true spans.
+    truth: Vec<(usize, usize, usize)>,
+}
+
+impl Judged {
+    fn of(data: &TaggerData, corpus: &Corpus, row: &SpannedText) -> Judged {
+        let units = units(row, data.unit);
+        let kind = |label: &String| data.labels.binary_search(label).expect("kinds are known");
+        Judged {
+            known: corpus.known(&features(&row.text, &units, data.unit)),
+            places: places(&row.text, &units),
+            truth: row.spans.iter().map(|span| (span.start, span.end, kind(&span.label))).collect(),
+        }
+    }
+
+    /// Twice the spans that are right, and the spans that are true or found.
+    fn count(&self, fit: &Fit<'_>, tags: Tags) -> [usize; 2] {
+        let found = tags.decode(&fit.best(&self.known));
+        let place =
+            |(units, kind): &(Range<usize>, usize)| (self.places[units.start].0, self.places[units.end - 1].1, *kind);
+        let right = found.iter().map(place).filter(|span| self.truth.contains(span)).count();
+        [2 * right, self.truth.len() + found.len()]
+    }
+}
+
+/// A penalty, a number of epochs, and the F1 on the validation rows.
+type Choice = (f32, u64, f64);
+
+/// The best choice on the validation rows. Penalties are tried side by side; `told` hears of the best after each epoch.
+fn choose(data: &TaggerData, seed: u64, most: u64, mut told: impl FnMut(u64, Choice) -> Result<()>) -> Result<Choice> {
+    let corpus = Corpus::new(data.sentences(&[&data.train]), data.tags());
+    let rows: Vec<Judged> = data.valid.par_iter().map(|row| Judged::of(data, &corpus, row)).collect();
+    // Each with its best epoch and the F1 then.
+    let mut runs: Vec<(Fit<'_>, Choice)> =
+        STRENGTHS.iter().map(|&strength| (Fit::new(&corpus, strength, seed), (strength, 0, -1.0))).collect();
+    let mut best = (USUAL.0, 0, -1.0);
+    for epoch in 1..=most {
+        let learn = |(fit, mine): &mut (Fit<'_>, Choice)| {
+            fit.epoch()?;
+            let counts = rows.iter().map(|row| row.count(fit, data.tags()));
+            let [twice, all] = counts.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+            let f1 = twice as f64 / all.max(1) as f64;
+            if f1 > mine.2 {
+                (mine.1, mine.2) = (epoch, f1);
+            }
+            Some(())
+        };
+        runs.par_iter_mut().map(learn).collect::<Option<Vec<()>>>().ok_or_else(not_finite)?;
+        best = runs.iter().fold(best, |best, (_, mine)| if mine.2 > best.2 { *mine } else { best });
+        told(epoch, best)?;
+        runs.retain(|(_, mine)| epoch < mine.1 + PATIENCE);
+        if runs.is_empty() {
+            break;
+        }
+    }
+    Ok(best)
 }
 
 /// Scores of marking every stretch of units that was a span in training, the longest first, as what it was most often.

@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn spans_are_those_of_seqeval() {
-        let golden: [(&str, &[(&str, usize, usize)]); 10] = [
+        type Found = [(&'static str, usize, usize)];
+        let golden: [(&str, &Found); 10] = [
             ("B-PER I-PER O B-LOC", &[("PER", 0, 1), ("LOC", 3, 3)]),
             ("I-PER I-PER O I-LOC", &[("PER", 0, 1), ("LOC", 3, 3)]),
             ("B-PER B-PER I-LOC", &[("PER", 0, 0), ("PER", 1, 1), ("LOC", 2, 2)]),
