@@ -3,12 +3,14 @@
     python tags.py seqeval test.conll predictions.jsonl     # predictions of `chumoku predict MODEL --input test.conll --json`
     python tags.py seqeval test.jsonl predictions.jsonl
     python tags.py crf train.conll test.conll
+    python tags.py crf train.jsonl test.jsonl               # by characters
 
 Rows of JSONL are compared character by character. Needs seqeval, and sklearn-crfsuite for `crf`.
 """
 
 import json
 import sys
+import unicodedata
 
 from seqeval.metrics import classification_report, f1_score
 
@@ -83,10 +85,30 @@ def seen(words, i):
     return features
 
 
+def kind(c):
+    name = unicodedata.name(c, "?")
+    return next((k for k in ("HIRAGANA", "KATAKANA", "CJK", "DIGIT", "LATIN") if k in name), c)
+
+
+def near(text, i):
+    """Sequences of one to three characters nearby, and their kinds."""
+    padded = "\x02" * 3 + text + "\x02" * 3
+    kinds = ["^"] * 3 + [kind(c) for c in text] + ["^"] * 3
+    features = {"bias": 1.0}
+    for n in (1, 2, 3):
+        for first in range(i, i + 8 - n):
+            features[f"{n} {first - i}"] = padded[first : first + n]
+            features[f"{n} {first - i} kinds"] = " ".join(kinds[first : first + n])
+    return features
+
+
 def crf(train_path, test_path):
     import sklearn_crfsuite
 
     def parts(path):
+        if path.endswith(".jsonl"):
+            texts = [json.loads(line)["text"] for line in open(path, encoding="utf-8")]
+            return [[near(t, i) for i in range(len(t))] for t in texts], [tags for _, tags in rows(path)]
         sentences = list(conll(path))
         words = [[word for word, _ in sentence] for sentence in sentences]
         return [[seen(s, i) for i in range(len(s))] for s in words], [[tag for _, tag in s] for s in sentences]

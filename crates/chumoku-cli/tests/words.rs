@@ -172,6 +172,26 @@ fn each_word_may_have_a_label() {
     assert_eq!(labels, ["DET", "ADJ", "NOUN", "VERB", "PUNCT"]);
 }
 
+/// Of texts without spaces the words are learnt with their parts of speech.
+#[test]
+fn japanese_words_are_cut_and_labelled() {
+    let place = Place::new();
+    let mut state = 5;
+    let mut pick = |list: &[&'static str]| list[(random(&mut state) * list.len() as f64) as usize];
+    let mut rows = String::new();
+    for _ in 0..80 {
+        let (who, what) = (pick(&["私", "先生", "学生"]), pick(&["本", "手紙", "新聞"]));
+        rows += &format!("{who} 名詞\nは 助詞\n{what} 名詞\nを 助詞\n{} 動詞\n\n", pick(&["読む", "書く", "送る"]));
+    }
+    place.write("pos.conll", &rows);
+    let run = trained(&place, "pos.conll", "model", &[]);
+    assert!(run.stderr.contains("by characters"), "{run:#?}");
+    let found = place.run(&["predict", "model", "--json", "学生は手紙を読む"]).ok().json();
+    let words: Vec<(&str, &str)> = spans(&found).iter().map(|span| (span.3, span.2)).collect();
+    let expected = [("学生", "名詞"), ("は", "助詞"), ("手紙", "名詞"), ("を", "助詞"), ("読む", "動詞")];
+    assert_eq!(words, expected);
+}
+
 #[test]
 fn the_same_bytes_for_any_number_of_threads() {
     let place = Place::new();

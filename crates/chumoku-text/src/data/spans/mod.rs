@@ -202,7 +202,8 @@ fn of_sentences(
             examples,
             skipped,
             description,
-            each_word: scheme == Scheme::Words,
+            // By characters words have spans: where they end is learnt too.
+            each_word: scheme == Scheme::Words && unit == SpanUnit::Words,
             notes,
         },
     )
