@@ -111,6 +111,11 @@ fn a_tagger_is_trained_and_used() {
     let rows = place.run(&["predict", "model", "--input", "lines.txt", "--json"]).ok().json_lines();
     assert_eq!(rows[0]["spans"], found["spans"]);
 
+    for piped in ["-", "/dev/stdin"] {
+        let run = place.shell(&format!("cat lines.txt | chumoku predict model --input {piped} --json")).ok();
+        assert_eq!(run.json()["spans"], found["spans"], "{piped}");
+    }
+
     let scores = place.run(&["eval", "model", "test.txt", "--json"]).ok().json();
     assert_eq!(scores["span_f1"], metrics["span_f1"]);
     assert_eq!(scores["rows"], 60);

@@ -22,7 +22,8 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
     }
     let model = load::tagger(&args.model, args.precision)?;
     let options = read_options(&args.reading, false)?;
-    if let Some(path) = args.input.as_deref().filter(|path| path.as_os_str() != "-")
+    // What comes through a pipe can be read once, and has a text a line or row.
+    if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
     {
         // Words that the file has are kept.

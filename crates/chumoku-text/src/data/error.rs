@@ -217,7 +217,7 @@ pub enum DataError {
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}", tr!("{}: preparing to train: expected at least 3 different numbers, found {found}; two are two classes: train with --task classify", "{}: 学習の準備ができません。3 種類以上の数値が必要ですが、{found} 種類です。2 種類なら 2 つのクラスです。--task classify で学習してください", path.display()))]
     FewNumbers { path: PathBuf, found: usize },
-    #[error("{}", tr!("{}: preparing to train: expected labelled spans, found none in {rows}; does --label name the key or column that holds them?", "{}: 学習の準備ができません。ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
+    #[error("{}", tr!("{}: preparing to train: expected labelled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: 学習の準備ができません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
     NoSpans { path: PathBuf, rows: String },
     #[error("{}", tr!("{}: preparing to train: expected at most {limit} kinds of spans, found {found}; is it a column of words? Name the one that holds the tags with --label", "{}: 学習の準備ができません。スパンの種類は {limit} 以下のはずですが、{found} 種類あります。単語の列ではありませんか。タグの列を --label で指定してください", path.display()))]
     TooManyKinds { path: PathBuf, limit: usize, found: usize },

@@ -76,20 +76,20 @@ fn of_words(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
         }
         let near: Vec<String> = (-1..=1).map(|offset| at(&lower, i, offset)).collect();
         let forms: Vec<String> = (-1..=1).map(|offset| at(&shapes, i, offset)).collect();
-        seen.add("before, word", &[&near[0], &near[1]]);
-        seen.add("word, behind", &[&near[1], &near[2]]);
+        seen.add("before-word", &[&near[0], &near[1]]);
+        seen.add("word-behind", &[&near[1], &near[2]]);
         seen.add("shapes", &[&forms[0], &forms[1]]);
-        seen.add("shapes behind", &[&forms[1], &forms[2]]);
-        seen.add("three shapes", &[&forms[0], &forms[1], &forms[2]]);
-        seen.add("before, shape", &[&near[0], &forms[1]]);
-        seen.add("behind, shape", &[&near[2], &forms[1]]);
+        seen.add("shapes-behind", &[&forms[1], &forms[2]]);
+        seen.add("three-shapes", &[&forms[0], &forms[1], &forms[2]]);
+        seen.add("before-shape", &[&near[0], &forms[1]]);
+        seen.add("behind-shape", &[&near[2], &forms[1]]);
         let letters: Vec<(usize, char)> = lower[i].char_indices().collect();
         let ends = letters.iter().map(|(at, _)| *at).chain([lower[i].len()]).collect::<Vec<usize>>();
         for n in 1..=4.min(letters.len()) {
             seen.add("begins", &[&lower[i][..ends[n]]]);
             seen.add("ends", &[&lower[i][ends[letters.len() - n]..]]);
         }
-        for (name, offset) in [("ends before", -1), ("ends behind", 1)] {
+        for (name, offset) in [("ends-before", -1), ("ends-behind", 1)] {
             let word = at(&lower, i, offset);
             let from = word.char_indices().rev().nth(2).map_or(0, |(at, _)| at);
             seen.add(name, &[&word[from..]]);
@@ -144,19 +144,19 @@ fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
         let whole = content(Some(run));
         let kind = classes[i].to_string();
         seen.add("run", &[&whole]);
-        seen.add("run, place", &[&whole, &place]);
+        seen.add("run-place", &[&whole, &place]);
         seen.add("place", &[&kind, &place]);
         seen.add("left", &[&kind, &left]);
-        seen.add("place, left", &[&kind, &place, &left]);
+        seen.add("place-left", &[&kind, &place, &left]);
         let before = content(run_of[i].checked_sub(1).and_then(|r| runs.get(r)));
         let behind = content(runs.get(run_of[i] + 1));
-        seen.add("run before", &[&before]);
-        seen.add("run behind", &[&behind]);
-        seen.add("run behind, class", &[&kind, &behind]);
-        seen.add("run before, class", &[&kind, &before]);
+        seen.add("run-before", &[&before]);
+        seen.add("run-behind", &[&behind]);
+        seen.add("run-behind-class", &[&kind, &behind]);
+        seen.add("run-before-class", &[&kind, &before]);
         // How the run ends tells what it is: 市, 大学, 株式会社.
         for n in 1..=2.min(run.len()) {
-            seen.add("run ends", &[&kind, &signs[run.end - n..run.end].concat()]);
+            seen.add("run-ends", &[&kind, &signs[run.end - n..run.end].concat()]);
         }
         seen.found
     };

@@ -9,7 +9,6 @@ use crate::data::{self, Example, Span, SpanUnit, SpannedText, SpannedTexts};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
-use crate::ngram::NgramError;
 use crate::scoring::SpanScores;
 use crate::text_tagger::{TaggerConfig, TextTagger, units};
 use crate::{Error, ModelKind, Result, checksum, tr};
@@ -158,7 +157,7 @@ pub struct TaggerOutcome {
 /// taken, and the model is trained once more on these rows too.
 ///
 /// # Errors
-/// If the folder cannot be written; [`Error::Ngram`] with `Cancelled` when `stop` was set: nothing has been written then.
+/// If the folder cannot be written; [`Error::Interrupted`] when `stop` was set: nothing has been written then.
 pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerOutcome> {
     training.begin(ModelKind::Tagger)?;
     let Training { options, out, stop, mut observe } = training;
@@ -170,7 +169,6 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         each_word: data.each_word,
     };
     let is_stopped = || stop.load(Ordering::Relaxed);
-    let stopped = || Error::Ngram(NgramError::Cancelled);
     let most = options.epochs.unwrap_or(EPOCHS);
     let mut chosen = (USUAL.0, options.epochs.unwrap_or(USUAL.1), None);
     if data.valid.iter().any(|row| !row.spans.is_empty()) {
@@ -183,7 +181,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
                     "エポック {epoch}。これまでの最良: 罰則 {strength}、エポック {best}、F1 {f1:.3}"
                 ),
             ));
-            if is_stopped() { Err(stopped()) } else { Ok(()) }
+            if is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
         })?;
         observe(Event::Said(
             label("model"),
@@ -199,7 +197,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     for _ in 0..chosen.1 {
         fit.epoch().ok_or_else(not_finite)?;
         if is_stopped() {
-            return Err(stopped());
+            return Err(Error::Interrupted);
         }
     }
     let model = TextTagger { config, crf: fit.into_model() };

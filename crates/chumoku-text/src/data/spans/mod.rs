@@ -20,7 +20,7 @@ use super::lines::LineReader;
 use super::open::{Content, open_path};
 use super::record::Skipped;
 use crate::lang::lang;
-use crate::lang::wording::{count, did_you_mean, listed, quoted, thousands};
+use crate::lang::wording::{did_you_mean, listed, quoted, thousands};
 use crate::tr;
 use conll::Sentence;
 pub(crate) use conll::looks_like_conll;
@@ -287,7 +287,7 @@ impl SpannedTexts {
         }
         let kinds = self.kinds();
         match kinds.len() {
-            0 => Err(DataError::NoSpans { path, rows: count(rows, "text") }),
+            0 => Err(DataError::NoSpans { path, rows: thousands(self.examples.len()) }),
             n if n > MAX_KINDS => Err(DataError::TooManyKinds { path, limit: MAX_KINDS, found: n }),
             _ => Ok(()),
         }
