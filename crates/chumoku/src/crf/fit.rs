@@ -9,8 +9,6 @@ use super::tags::Tags;
 use chumoku_kernels::Philox;
 use std::collections::HashMap;
 
-/// Step size at first.
-const RATE: f32 = 0.3;
 /// What squares of gradients begin with.
 const FLOOR: f32 = 0.1;
 /// Most weights; of larger data what is seen rarely is left out.
@@ -77,9 +75,20 @@ impl Corpus {
     }
 }
 
-/// A model while it learns, with an L2 penalty.
+/// How a model learns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Step size at first.
+    pub(crate) rate: f32,
+    /// The L2 penalty.
+    pub(crate) penalty: f32,
+}
+
+/// A model while it learns.
 pub(crate) struct Fit<'a> {
     corpus: &'a Corpus,
+    rate: f32,
+    /// Of a sentence.
     penalty: f32,
     seed: u64,
     epoch: u64,
@@ -95,11 +104,12 @@ pub(crate) struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
-    pub(crate) fn new(corpus: &'a Corpus, strength: f32, seed: u64) -> Fit<'a> {
+    pub(crate) fn new(corpus: &'a Corpus, settings: Settings, seed: u64) -> Fit<'a> {
         let (features, labels) = (corpus.hashes.len(), corpus.tags.count());
         Fit {
             corpus,
-            penalty: strength / corpus.known.len().max(1) as f32,
+            rate: settings.rate,
+            penalty: settings.penalty / corpus.known.len().max(1) as f32,
             seed,
             epoch: 0,
             step: 0,
@@ -141,7 +151,7 @@ impl<'a> Fit<'a> {
                 let all = self.weights[row.clone()].iter_mut().zip(&mut self.squares[row]).zip(&gradient);
                 for ((w, square), g) in all {
                     *square += g * g;
-                    *w -= RATE * g / square.sqrt();
+                    *w -= self.rate * g / square.sqrt();
                 }
             }
         }
@@ -156,7 +166,7 @@ impl<'a> Fit<'a> {
             if score.is_finite() && gradient != 0.0 {
                 let gradient = gradient + f64::from(self.penalty) * score;
                 self.transition_squares[at] += gradient * gradient;
-                self.transitions.set(at, score - f64::from(RATE) * gradient / self.transition_squares[at].sqrt());
+                self.transitions.set(at, score - f64::from(self.rate) * gradient / self.transition_squares[at].sqrt());
             }
         }
         loss.is_finite().then_some(loss)
@@ -172,7 +182,7 @@ impl<'a> Fit<'a> {
                 self.touched[feature] = self.step;
                 let row = feature * labels..(feature + 1) * labels;
                 let all = self.weights[row.clone()].iter_mut().zip(&self.squares[row]);
-                all.for_each(|(w, square)| *w /= 1.0 + RATE * self.penalty * since as f32 / square.sqrt());
+                all.for_each(|(w, square)| *w /= 1.0 + self.rate * self.penalty * since as f32 / square.sqrt());
             }
         }
     }
@@ -209,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_seen_is_learnt() {
         let corpus = corpus();
-        let mut fit = Fit::new(&corpus, 0.1, 1);
+        let mut fit = Fit::new(&corpus, Settings { rate: 0.3, penalty: 0.1 }, 1);
         let first = fit.epoch().unwrap();
         let later = (0..9).map(|_| fit.epoch().unwrap()).last().unwrap();
         assert!(later < 0.1 * first, "{first} {later}");
@@ -224,8 +234,8 @@ mod tests {
     #[test]
     fn a_penalty_keeps_weights_small() {
         let corpus = corpus();
-        let most = |strength: f32| {
-            let mut fit = Fit::new(&corpus, strength, 1);
+        let most = |penalty: f32| {
+            let mut fit = Fit::new(&corpus, Settings { rate: 0.3, penalty }, 1);
             (0..5).for_each(|_| assert!(fit.epoch().is_some()));
             fit.into_model().weights.iter().fold(0.0, |most: f32, w| most.max(w.abs()))
         };

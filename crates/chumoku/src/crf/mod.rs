@@ -10,7 +10,7 @@ mod tags;
 use crate::data::SpanUnit;
 pub(crate) use chain::{Sums, best};
 pub(crate) use features::features;
-pub(crate) use fit::{Corpus, Fit, Sentence};
+pub(crate) use fit::{Corpus, Fit, Sentence, Settings};
 use std::ops::Range;
 pub(crate) use tags::Tags;
 

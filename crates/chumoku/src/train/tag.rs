@@ -4,7 +4,7 @@ use super::card::score_heading;
 use super::names::label;
 use super::training::{Training, held_out, write_folder};
 use super::{Event, SeenTexts};
-use crate::crf::{Corpus, Fit, Sentence, Tags, features};
+use crate::crf::{Corpus, Fit, Sentence, Settings, Tags, features};
 use crate::data::{self, Example, Span, SpanUnit, SpannedText, SpannedTexts};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
@@ -20,13 +20,14 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Penalties that are tried.
-const STRENGTHS: [f32; 3] = [0.1, 1.0, 5.0];
-/// The penalty where there are no validation rows.
-const USUAL: (f32, u64) = (1.0, 15);
+/// Settings that are tried: short steps that can go on for long, and long ones.
+const TRIED: [Settings; 3] =
+    [Settings { rate: 0.1, penalty: 0.1 }, Settings { rate: 0.3, penalty: 1.0 }, Settings { rate: 0.3, penalty: 5.0 }];
+/// Settings and passes where there are no validation rows.
+const USUAL: (Settings, u64) = (TRIED[1], 15);
 /// Passes at most.
 const EPOCHS: u64 = 25;
-/// Passes without improvement before a penalty is given up.
+/// Passes without improvement before settings are given up.
 const PATIENCE: u64 = 5;
 
 /// What a tagger is trained, chosen and tested on.
@@ -153,7 +154,7 @@ pub struct TaggerOutcome {
     pub dictionary: SpanScores,
 }
 
-/// Trains a tagger and writes the model folder `out`. Of three penalties and so many epochs the best on the validation rows are
+/// Trains a tagger and writes the model folder `out`. Of three settings and so many epochs the best on the validation rows are
 /// taken, and the model is trained once more on these rows too.
 ///
 /// # Errors
@@ -172,25 +173,26 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     let most = options.epochs.unwrap_or(EPOCHS);
     let mut chosen = (USUAL.0, options.epochs.unwrap_or(USUAL.1), None);
     if data.valid.iter().any(|row| !row.spans.is_empty()) {
-        let (strength, epochs, f1) = choose(data, options.seed, most, |epoch, best| {
-            let (strength, best, f1) = best;
+        let (settings, epochs, f1) = choose(data, options.seed, most, |epoch, best| {
+            let (Settings { rate, penalty }, best, f1) = best;
             observe(Event::Working(
                 label("model"),
                 tr!(
-                    "epoch {epoch}; best so far: penalty {strength}, epoch {best}, F1 {f1:.3}",
-                    "エポック {epoch}。これまでの最良: 罰則 {strength}、エポック {best}、F1 {f1:.3}"
+                    "epoch {epoch}; best so far: steps {rate}, penalty {penalty}, epoch {best}, F1 {f1:.3}",
+                    "エポック {epoch}。これまでの最良: 学習率 {rate}、罰則 {penalty}、エポック {best}、F1 {f1:.3}"
                 ),
             ));
             if is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
         })?;
+        let Settings { rate, penalty } = settings;
         observe(Event::Said(
             label("model"),
             tr!(
-                "penalty {strength}, {epochs} epochs; validation F1 {f1:.3}",
-                "罰則 {strength}、{epochs} エポック。検証データの F1 {f1:.3}"
+                "steps {rate}, penalty {penalty}, {epochs} epochs; validation F1 {f1:.3}",
+                "学習率 {rate}、罰則 {penalty}、{epochs} エポック。検証データの F1 {f1:.3}"
             ),
         ));
-        chosen = (strength, epochs, Some(f1));
+        chosen = (settings, epochs, Some(f1));
     }
     let corpus = Corpus::new(data.sentences(&[&data.train, &data.valid]), data.tags());
     let mut fit = Fit::new(&corpus, chosen.0, options.seed);
@@ -213,7 +215,8 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         "labels": data.labels,
         "data_sha256": data.fingerprint(),
         "features": model.num_features(),
-        "penalty": chosen.0,
+        "rate": chosen.0.rate,
+        "penalty": chosen.0.penalty,
         "epochs": chosen.1,
         "valid": chosen.2.map(|f1| json!({ "span_f1": f1 })),
         "scored_on": part,
@@ -278,16 +281,16 @@ impl Judged {
     }
 }
 
-/// A penalty, a number of epochs, and the F1 on the validation rows.
-type Choice = (f32, u64, f64);
+/// Settings, a number of epochs, and the F1 on the validation rows.
+type Choice = (Settings, u64, f64);
 
-/// The best choice on the validation rows. Penalties are tried side by side; `told` hears of the best after each epoch.
+/// The best choice on the validation rows. Settings are tried side by side; `told` hears of the best after each epoch.
 fn choose(data: &TaggerData, seed: u64, most: u64, mut told: impl FnMut(u64, Choice) -> Result<()>) -> Result<Choice> {
     let corpus = Corpus::new(data.sentences(&[&data.train]), data.tags());
     let rows: Vec<Judged> = data.valid.par_iter().map(|row| Judged::of(data, &corpus, row)).collect();
     // Each with its best epoch and the F1 then.
     let mut runs: Vec<(Fit<'_>, Choice)> =
-        STRENGTHS.iter().map(|&strength| (Fit::new(&corpus, strength, seed), (strength, 0, -1.0))).collect();
+        TRIED.iter().map(|&settings| (Fit::new(&corpus, settings, seed), (settings, 0, -1.0))).collect();
     let mut best = (USUAL.0, 0, -1.0);
     for epoch in 1..=most {
         let learn = |(fit, mine): &mut (Fit<'_>, Choice)| {
