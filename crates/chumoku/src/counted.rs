@@ -50,6 +50,12 @@ impl CountedFolder {
                 config.check().map_err(wrong)?;
                 ("classifier", CountConfig::of_classifier(&config.model), config.model.max_length)
             }
+            ModelKind::Tagger => {
+                return Err(wrong(crate::tr!(
+                    "expected a model with a network, found a tagger, which has no layers to count",
+                    "ネットワークのあるモデルが必要ですが、層のない、単語にラベルを付けるモデルです"
+                )));
+            }
             ModelKind::Ngrams => {
                 return Err(wrong(crate::tr!(
                     "expected a model with a network, found an n-gram model, which has no layers to count",

@@ -92,6 +92,9 @@ pub enum Error {
     /// Training met a loss or gradient that is not a number.
     #[error("{0}")]
     NotFinite(String),
+    /// The caller stopped training before there was a model.
+    #[error("{}", tr!("training: stopped before there was a model", "学習: モデルができる前に中止されました"))]
+    Interrupted,
 }
 
 impl From<TokenizerError> for Error {
@@ -145,7 +148,7 @@ impl Error {
 
     /// Whether work was stopped because the caller asked for it, with nothing to show for it.
     pub fn is_interrupted(&self) -> bool {
-        matches!(self, Error::Ngram(crate::ngram::NgramError::Cancelled))
+        matches!(self, Error::Interrupted | Error::Ngram(crate::ngram::NgramError::Cancelled))
     }
 
     /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1).
@@ -155,7 +158,7 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Nn(error) => !matches!(error, Nn::Kernel(_) | Nn::NotANumber),
-            Error::NotFinite(_) | Error::Tokenizer(_) | Error::Ngram(_) => false,
+            Error::NotFinite(_) | Error::Interrupted | Error::Tokenizer(_) | Error::Ngram(_) => false,
             Error::Io { source, .. } => !is_full(source.kind()),
             Error::Writing { source, .. } => is_no_place(source.kind()),
             Error::Data(error) => error.is_usage(),

@@ -89,14 +89,16 @@ pub enum ModelKind {
     Translator,
     /// A [`TextGenerator`](crate::TextGenerator).
     LanguageModel,
+    /// A [`TextTagger`](crate::TextTagger).
+    Tagger,
     /// A pretrained encoder, as a [`TextEmbedder`](crate::TextEmbedder) reads it.
     Encoder,
 }
 
 impl ModelKind {
     /// Those whose `config.json` is ours alone.
-    const OURS: [ModelKind; 4] =
-        [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel];
+    const OURS: [ModelKind; 5] =
+        [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel, ModelKind::Tagger];
 
     /// What the folder holds.
     ///
@@ -120,6 +122,7 @@ impl ModelKind {
             ModelKind::Ngrams => "chumoku_ngram_classifier",
             ModelKind::Translator => "chumoku_translator",
             ModelKind::LanguageModel => "chumoku_language_model",
+            ModelKind::Tagger => "chumoku_tagger",
             ModelKind::Encoder => "bert",
         }
     }
@@ -143,6 +146,10 @@ impl ModelKind {
             ModelKind::LanguageModel => lang.pick(
                 "a language model; `chumoku generate`, `eval`, `explain` and `trace` are for it",
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
+            ),
+            ModelKind::Tagger => lang.pick(
+                "a tagger, which has no attention; `chumoku predict` and `eval` are for it",
+                "単語にラベルを付けるモデル（アテンションはありません。`chumoku predict`、`eval` で使えます）",
             ),
             ModelKind::Encoder => lang.pick(
                 "a pretrained encoder; `chumoku embed`, `nearest`, `explain`, `trace` and `train DATA --from` are for it",

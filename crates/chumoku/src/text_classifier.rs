@@ -600,11 +600,14 @@ impl TextClassifier {
         }
         let fault = |name: &str, problem: String| fault(folder, name, problem);
         if pretrained_kind(folder).is_none() {
-            check_files(folder, &[CONFIG, TOKENIZER, WEIGHTS])?;
+            check_files(folder, &[CONFIG])?;
         }
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Classifier.model_type() {
             return Err(fault(CONFIG, kind.is_not(lang().pick("a text classifier", "テキスト分類モデル"))));
+        }
+        if pretrained_kind(folder).is_none() {
+            check_files(folder, &[TOKENIZER, WEIGHTS])?;
         }
         let config: ConfigFile<'_> = read_config(folder)?;
         let (vocabulary_sha256, config) = (config.vocabulary_sha256, config.config.into_owned());

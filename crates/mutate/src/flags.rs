@@ -38,7 +38,7 @@ const THREADS: Flags = &[("--threads", Of(&["1", "2", "3", "64", "0", "1025", "-
 const PRECISION: (&str, Value) = ("--precision", Of(&["highest", "high", "medium", "low"]));
 
 const TRAIN: Flags = &[
-    ("--task", Of(&["classify", "labels", "score", "translate", "lm", "mlm"])),
+    ("--task", Of(&["classify", "labels", "score", "tag", "translate", "lm", "mlm"])),
     ("--from", Of(&["model", "other", "missing", "."])),
     ("--freeze", Of(&["none", "embeddings", "1", "all", "9", "-1"])),
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),

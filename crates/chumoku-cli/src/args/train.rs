@@ -19,6 +19,8 @@ pub(crate) enum TaskName {
     Labels,
     /// Tell a number for each text: a rating, a measure
     Score,
+    /// Label words: names, terms, parts of speech
+    Tag,
     /// Turn texts into texts in another language or form
     Translate,
     /// Continue texts

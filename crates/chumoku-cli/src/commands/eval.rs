@@ -3,6 +3,7 @@
 use super::errors;
 use super::pictures::Outcome;
 use super::read_options;
+use super::seen::tell_of_seen;
 use super::train::classify::this_model;
 use super::train::{labels, language, score, translate};
 use super::{load, pairs};
@@ -12,7 +13,7 @@ use crate::{ExitCode, Usage};
 use crate::{report, threads};
 use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
 use chumoku::lang::lang;
-use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
+use chumoku::train::{LanguageScores, Scores, TranslationScores, network_name};
 use chumoku::{ModelKind, Prediction, TextClassifier, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -31,7 +32,9 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     if args.pictures.any() && kind != ModelKind::Classifier {
         return Err(no_picture().into());
     }
-    if args.thresholds.is_asked() && matches!(kind, ModelKind::Translator | ModelKind::LanguageModel) {
+    if args.thresholds.is_asked()
+        && matches!(kind, ModelKind::Tagger | ModelKind::Translator | ModelKind::LanguageModel)
+    {
         return Err(Usage(tr!(
             "--threshold, --precision-at-least: this model tells no classes; leave them out",
             "--threshold、--precision-at-least: このモデルはクラスを答えません。指定を外してください"
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     }
     match kind {
         ModelKind::Ngrams => ngrams(args),
+        ModelKind::Tagger => super::tagged::eval(args, SEED),
         ModelKind::Translator => translations(args),
         ModelKind::LanguageModel => text(args),
         // Says what is wrong with a model of another kind.
@@ -114,25 +118,6 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// How many rows have a text that the model was trained on, where that is known; says so if there are any.
-fn tell_of_seen(args: &Eval, texts: &[&str]) -> anyhow::Result<Option<usize>> {
-    let seen = SeenTexts::load(&args.model)?.map(|seen| seen.count(texts));
-    if let Some(n) = seen.filter(|&n| n > 0) {
-        let rows = thousands(texts.len());
-        let n = thousands(n);
-        tell(
-            ["note", "注記"],
-            &tr!(
-                "warning: {n} of {rows} rows have a text that the model was trained on or chosen by: their score \
-                 says nothing about new texts",
-                "警告: {rows} 行のうち {n} 行のテキストは、モデルの学習か選択に使われています。その評価値からは、新しいテキストに\
-                 ついて何も分かりません"
-            ),
-        );
-    }
-    Ok(seen)
 }
 
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.

@@ -5,15 +5,12 @@ use super::pictures::Shown;
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::Film as Args;
-use chumoku::ModelKind;
 use chumoku_view::{Film, film_to_html};
 use serde_json::json;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Says it well if this is no model's folder.
-    if ModelKind::of(&args.model)? == ModelKind::Ngrams {
-        return Err(super::explain::no_attention(&args.model));
-    }
+    super::explain::with_attention(&args.model)?;
     let film = Film::load(&args.model, &model_name(&args.model))?;
     let [layers, heads] = film.size();
     let layer = args.layer.unwrap_or(layers);

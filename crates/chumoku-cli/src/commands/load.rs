@@ -6,7 +6,7 @@
 use super::thresholds::Classes;
 use crate::Usage;
 use crate::args::{Precision, Thresholds};
-use chumoku::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, tr};
+use chumoku::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator, tr};
 use std::path::Path;
 
 pub(super) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<&'static TextClassifier> {
@@ -60,6 +60,18 @@ pub(super) fn translator(folder: &Path, precision: Option<Precision>) -> Result<
 
 pub(super) fn embedder(folder: &Path, precision: Option<Precision>) -> Result<&'static TextEmbedder> {
     Ok(Box::leak(Box::new(TextEmbedder::load(folder, precision.map(Into::into))?)))
+}
+
+/// A tagger, which has no products of matrices.
+pub(super) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static TextTagger> {
+    if precision.is_some() {
+        let problem = tr!(
+            "--precision: a tagger has no matrix products; leave it out",
+            "--precision: 単語にラベルを付けるモデルには行列積がありません。指定を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    Ok(Box::leak(Box::new(TextTagger::load(folder)?)))
 }
 
 /// An n-gram model, which has no products of matrices.

@@ -177,6 +177,9 @@ impl Model {
 
 pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
+    if ModelKind::of(&args.model)? == ModelKind::Tagger {
+        return super::tagged::predict(args);
+    }
     let model = Model::load(args)?;
     if args.top.is_some() && model.tells_numbers() {
         let problem = tr!(

@@ -88,7 +88,7 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     };
     threads::start(None)?;
     let place = AttentionPlace { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
-    let (kind, name) = (ModelKind::of(folder)?, model_name(folder));
+    let (kind, name) = (super::explain::with_attention(folder)?, model_name(folder));
     if kind != ModelKind::Translator && (args.target.is_some() || args.part.is_some()) {
         let flag = if args.target.is_some() { "--target" } else { "--part" };
         let problem = tr!(
@@ -99,7 +99,6 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         return Err(Usage(problem).into());
     }
     let attention = match kind {
-        ModelKind::Ngrams => return Err(super::explain::no_attention(folder)),
         ModelKind::LanguageModel => load::generator(folder, args.precision)?.record(text, place)?,
         ModelKind::Encoder => load::embedder(folder, args.precision)?.record(text, place)?,
         ModelKind::Translator => {

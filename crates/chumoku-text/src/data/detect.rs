@@ -28,7 +28,7 @@ pub(crate) fn extension(path: &Path) -> String {
 pub(crate) fn is_data_name(path: &Path) -> bool {
     let extensions = [
         "csv", "tsv", "tab", "jsonl", "ndjson", "json", "parquet", "xlsx", "xlsm", "txt", "text", "dat", "ft",
-        "fasttext",
+        "fasttext", "conll", "conllu", "iob", "iob2", "bio", "bioes",
     ];
     extensions.contains(&extension(path).as_str())
 }

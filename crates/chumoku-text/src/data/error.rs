@@ -217,6 +217,10 @@ pub enum DataError {
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}", tr!("{}: preparing to train: expected at least 3 different numbers, found {found}; two are two classes: train with --task classify", "{}: 学習の準備ができません。3 種類以上の数値が必要ですが、{found} 種類です。2 種類なら 2 つのクラスです。--task classify で学習してください", path.display()))]
     FewNumbers { path: PathBuf, found: usize },
+    #[error("{}", tr!("{}: preparing to train: expected labelled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: 学習の準備ができません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
+    NoSpans { path: PathBuf, rows: String },
+    #[error("{}", tr!("{}: preparing to train: expected at most {limit} kinds of spans, found {found}; is it a column of words? Name the one that holds the tags with --label", "{}: 学習の準備ができません。スパンの種類は {limit} 以下のはずですが、{found} 種類あります。単語の列ではありませんか。タグの列を --label で指定してください", path.display()))]
+    TooManyKinds { path: PathBuf, limit: usize, found: usize },
     #[error("{}", one_class(path, label, *rows, column))]
     OneClass { path: PathBuf, label: String, rows: u64, column: String },
     #[error("{}", tr!("{}: preparing to train: expected a label column of few, repeated values, found {} different values in {} rows of {column}, such as {examples}; it looks like {looks_like}; {advice}", "{}: 学習の準備ができません。ラベル列には少数の繰り返す値が必要ですが、{2} 行の{column}に {1} 種類の値があります（{examples} など）。{looks_like}のようです。{advice}", path.display(), found[0], found[1]))]

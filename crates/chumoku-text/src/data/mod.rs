@@ -14,8 +14,9 @@
 //!    `label_kind.rs` says what a label column looks like that holds no classes.
 //! 5. Pairs for translation come from two columns (`pair_columns.rs`) or from two parallel files (`pairs/parallel.rs`):
 //!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
-//!    columns of documents for language models (`documents.rs`). [`recognise`] says which of the three a file is for.
-//! 6. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
+//!    columns of documents for language models (`documents.rs`). [`recognise`] says which of these a file is for.
+//! 6. [`load_spans`] reads texts with labelled spans, from CoNLL files and JSONL (`spans/`).
+//! 7. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
 //!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once.
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
@@ -65,6 +66,7 @@ mod record;
 mod related;
 mod scores;
 mod source;
+mod spans;
 mod split;
 mod stats;
 mod system;
@@ -99,6 +101,7 @@ pub use record::{Layout, Record, Skipped, SkippedRow};
 pub use related::related;
 pub use scores::{ScoredText, ScoredTexts, load_scores};
 pub use source::{Records, Source};
+pub use spans::{Span, SpanUnit, SpannedText, SpannedTexts, is_conll, load_spans};
 pub use split::{Conflicts, Shared, SharedText, Split, shared_texts, split, split_texts};
 pub use stats::{Lengths, Stats};
 pub use system::{is_full, is_no_place};

@@ -1,4 +1,4 @@
-//! What a file is for: classes to tell apart, numbers to tell, pairs to translate, or text to continue.
+//! What a file is for: classes to tell apart, numbers to tell, words to label, pairs to translate, or text to continue.
 
 use super::columns;
 use super::error::DataError;
@@ -10,7 +10,8 @@ use super::pair_columns::promised_pair;
 use super::pairs::pair_table;
 use super::profile::Profile;
 use super::record::Record;
-use crate::lang::wording::joined;
+use super::spans::{key_of_spans, why_conll};
+use crate::lang::wording::{joined, quoted};
 use crate::tr;
 
 /// What data is for: what a model can be trained to do with it. A classifier may be one of two kinds of model.
@@ -23,6 +24,8 @@ pub enum Task {
     Labels,
     /// Give a text a number: a rating, a measure.
     Score,
+    /// Give each word of a text a label: names, parts of speech.
+    Tag,
     /// Turn a text into another.
     Translate,
     /// Continue a text.
@@ -60,6 +63,11 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
             });
         }
     };
+    if let Some(why) = why_conll(path, options)? {
+        return Ok(Recognised {
+            task: Task::Tag, why: tr!("words with tags: {why}", "タグの付いた単語：{why}")
+        });
+    }
     let table = pair_table(path, &ReadOptions { several_labels: true, ..options.clone() })?;
     let (layout, rows) = (&table.layout, table.sample.iter().collect::<Vec<&Record>>());
     let found = |task, why: String| Ok(Recognised { task, why });
@@ -77,6 +85,10 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
             return found(Task::LanguageModel, tr!("plain text without columns", "列のないプレーンテキスト"));
         }
         _ => {}
+    }
+    if let Some(key) = key_of_spans(rows.iter().filter_map(|row| row.object.as_ref())) {
+        let key = quoted(key);
+        return found(Task::Tag, tr!("spans in {key}", "{key}にスパン"));
     }
     if let Some(columns) = promised_pair(layout, &rows, options) {
         let others = columns.unexplained(layout, &rows, options);

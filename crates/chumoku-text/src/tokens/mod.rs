@@ -22,6 +22,7 @@ pub use error::TokenizerError;
 pub use learn::TokenizerConfig;
 pub use pipeline::{CLS, SEP, TextForm, UNK, Unit};
 pub use pretrained::{Encoding, Frame, PretrainedTokenizer, WordPieceOptions};
+pub(crate) use script::is_unspaced;
 pub use script::unspaced_share;
 pub use tokenizer::TextTokenizer;
 pub use windows::windows;

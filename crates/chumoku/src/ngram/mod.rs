@@ -20,7 +20,7 @@ mod answer;
 mod columns;
 mod error;
 mod features;
-mod hash;
+pub(crate) mod hash;
 mod loss;
 mod model;
 mod newton;

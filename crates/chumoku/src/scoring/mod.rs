@@ -6,6 +6,7 @@ mod number_scores;
 mod resample;
 mod rows;
 mod scores;
+mod span_scores;
 mod sureness;
 
 pub(crate) use advice::of_ngrams_alone;
@@ -16,6 +17,7 @@ pub use number_scores::{LevelScore, NumberScores, figure};
 pub use resample::Judged;
 pub use rows::Rows;
 pub use scores::{ClassScore, Scores, quick_scores};
+pub use span_scores::{SpanScore, SpanScores};
 pub use sureness::Sureness;
 
 use crate::tr;

@@ -27,6 +27,7 @@ mod schedule;
 mod seen;
 mod state;
 mod strongest;
+mod tag;
 mod target;
 mod text_cards;
 mod text_scores;
@@ -38,7 +39,7 @@ pub use crate::blend::Blend;
 pub use crate::model_folder::has_checkpoint;
 pub use crate::scoring::{
     Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows, Scores,
-    Sureness, figure, quick_scores,
+    SpanScore, SpanScores, Sureness, figure, quick_scores,
 };
 pub use batches::batches;
 pub(crate) use card::network_is_right;
@@ -59,6 +60,7 @@ pub use run::{Event, Metric};
 pub use schedule::learning_rate;
 pub use seen::SeenTexts;
 pub use state::{Best, State};
+pub use tag::{TaggerData, TaggerOutcome, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
 pub use training::Training;
 pub use translate::{TranslatorOutcome, TranslatorPlan, train_translator};

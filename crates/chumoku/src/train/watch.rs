@@ -26,6 +26,10 @@ impl TrainOptions {
             (Some(text), _) if text.trim().is_empty() => {
                 fault(tr!("the text to watch is empty", "記録するテキストが空です"))
             }
+            (Some(_), ModelKind::Tagger) => fault(tr!(
+                "watching attention: a tagger has none",
+                "単語にラベルを付けるモデルには記録するアテンションがありません"
+            )),
             (Some(_), ModelKind::Ngrams) => fault(tr!(
                 "watching attention: an n-gram model has none",
                 "n-gram モデルには記録するアテンションがありません"

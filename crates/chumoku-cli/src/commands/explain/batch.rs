@@ -1,7 +1,7 @@
 //! `chumoku explain --input`: a picture for each line of a file.
 
 use super::model::{Explainer, Model};
-use super::{figure, figure_of_alignment, no_attention, place_in, place_in_alignment};
+use super::{figure, figure_of_alignment, place_in, place_in_alignment, with_attention};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::Explain;
@@ -24,9 +24,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         );
         return Err(Usage(problem).into());
     }
-    if ModelKind::of(&args.model)? == ModelKind::Ngrams {
-        return Err(no_attention(&args.model));
-    }
+    let kind = with_attention(&args.model)?;
     let bytes = match input.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()),
         false => std::fs::read_to_string(input),
@@ -58,7 +56,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let fonts = args.pictures.fonts()?;
     let digits = texts.len().to_string().len().max(3);
-    let model = match ModelKind::of(&args.model)? {
+    let model = match kind {
         ModelKind::Translator => None,
         _ => Some(Model::load(&args.model, args.precision)?),
     };

@@ -18,7 +18,7 @@ use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
 };
-pub(crate) use model::no_attention;
+pub(crate) use model::with_attention;
 use model::{Explainer, Model, named};
 use std::io::{Write, stdout};
 

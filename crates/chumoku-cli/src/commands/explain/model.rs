@@ -19,16 +19,24 @@ pub(super) fn named(heads: &[[usize; 2]], lang: Lang) -> String {
     }
 }
 
-/// That a folder holds an n-gram model where attention is asked for.
-pub(crate) fn no_attention(folder: &Path) -> anyhow::Error {
+/// What a folder holds, if it is a model with attention.
+///
+/// # Errors
+/// If it is none, or no model.
+pub(crate) fn with_attention(folder: &Path) -> anyhow::Result<ModelKind> {
+    let kind = ModelKind::of(folder)?;
     let folder = folder.display();
-    let problem = tr!(
-        "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, as `chumoku train` \
-         without --model ngrams makes it",
-        "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
-         `chumoku train` で作ったもの）を指定してください"
-    );
-    Usage(problem).into()
+    let problem = match kind {
+        ModelKind::Ngrams => tr!(
+            "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, as `chumoku train` \
+             without --model ngrams makes it",
+            "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
+             `chumoku train` で作ったもの）を指定してください"
+        ),
+        ModelKind::Tagger => tr!("{folder}: this is {}", "{folder}: このモデルは{}です", kind.describe()),
+        _ => return Ok(kind),
+    };
+    Err(Usage(problem).into())
 }
 
 /// A model whose self-attention is explained.
@@ -40,10 +48,9 @@ pub(super) enum Model {
 
 impl Model {
     pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
-        Ok(match ModelKind::of(folder)? {
+        Ok(match with_attention(folder)? {
             ModelKind::LanguageModel => Model::Generator(load::generator(folder, precision)?),
             ModelKind::Encoder => Model::Encoder(load::embedder(folder, precision)?),
-            ModelKind::Ngrams => return Err(no_attention(folder)),
             ModelKind::Translator => {
                 let problem = tr!(
                     "{}: expected a classifier, a language model or an encoder, found a translator",

@@ -5,6 +5,7 @@ pub(super) mod labels;
 pub(super) mod language;
 mod masked;
 pub(super) mod score;
+pub(super) mod tag;
 pub(super) mod translate;
 
 use super::{pairs, quoted, read_options};
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    if args.folds.is_some() && matches!(task, TaskName::Translate | TaskName::Lm | TaskName::Mlm) {
+    if args.folds.is_some() && matches!(task, TaskName::Tag | TaskName::Translate | TaskName::Lm | TaskName::Mlm) {
         let problem = tr!(
             "--folds: only for classes, labels and numbers; leave it out",
             "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
@@ -104,6 +105,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Labels => labels::run(args, threads),
         TaskName::Score => score::run(args, threads),
+        TaskName::Tag => tag::run(args, threads),
         TaskName::Translate => translate::run(args, threads),
         TaskName::Lm => language::run(args, threads),
         TaskName::Mlm => masked::run(args, threads),
@@ -134,6 +136,7 @@ fn task(args: &Train) -> anyhow::Result<TaskName> {
         Task::Classify => (TaskName::Classify, "classify"),
         Task::Labels => (TaskName::Labels, "labels"),
         Task::Score => (TaskName::Score, "score"),
+        Task::Tag => (TaskName::Tag, "tag"),
         Task::Translate => (TaskName::Translate, "translate"),
         Task::LanguageModel => (TaskName::Lm, "lm"),
         _ => {
@@ -212,7 +215,7 @@ impl<'a> Session<'a> {
 
     /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
     fn train<O>(&self, train: impl FnOnce(Training<'_>) -> chumoku::Result<O>) -> anyhow::Result<Option<O>> {
-        let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams);
+        let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
         NOTHING_YET.store(begins_with_ngrams, Ordering::Relaxed);
         listen(self.args.resume)?;
         let mut progress = Progress::new(self.start);
@@ -221,7 +224,7 @@ impl<'a> Session<'a> {
         training.stop = &STOP;
         training.observe = Box::new(|event: Event<'_>| {
             // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
-            if self.kind != ModelKind::Ngrams && matches!(event, Event::Said(..)) {
+            if !matches!(self.kind, ModelKind::Ngrams | ModelKind::Tagger) && matches!(event, Event::Said(..)) {
                 NOTHING_YET.store(false, Ordering::Relaxed);
             }
             progress.show(event);

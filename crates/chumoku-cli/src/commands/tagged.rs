@@ -1,0 +1,122 @@
+//! `predict` and `eval` of a tagger.
+
+use super::stream::{Form, Given, stream};
+use super::train::{classify::this_model, tag};
+use super::{load, read_options};
+use crate::args::{Eval, Predict};
+use crate::report::filled;
+use crate::{ExitCode, Usage, harmless};
+use chumoku::data::{is_conll, load_spans};
+use chumoku::{FoundSpan, TextTagger, tr};
+use serde_json::{Map, Value, json};
+use std::io::{IsTerminal, Write, stdout};
+
+pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
+    let flags = [
+        ("--top", args.top.is_some()),
+        ("--abstain", args.abstain.is_some()),
+        ("--threshold, --precision-at-least", args.thresholds.is_asked()),
+    ];
+    if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
+        let problem = tr!(
+            "{flag}: this model marks spans in texts, and gives a text no class; leave it out",
+            "{flag}: このモデルはテキストの中のスパンを示すもので、テキストのクラスは答えません。指定を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    let model = load::tagger(&args.model, args.precision)?;
+    let options = read_options(&args.reading, false)?;
+    // What comes through a pipe can be read once, and has a text a line or row.
+    if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
+        && is_conll(path, &options)?
+    {
+        // Words that the file has are kept.
+        let rows = load_spans(path, &options)?.examples;
+        let found = model.predict_rows(&rows)?;
+        return print(args, rows.iter().map(|row| row.text.as_str()).zip(found));
+    }
+    let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading, false)? {
+        Given::Texts(texts) => texts,
+        Given::Rows(source) if args.json => {
+            let form = Form::Objects { unanswered: Map::from_iter([("spans".to_owned(), Value::Null)]) };
+            return stream(*source, form, args.strict, |texts| {
+                let found = model.predict(texts)?;
+                Ok(texts.iter().zip(&found).map(|(text, spans)| vec![object(text, spans)]).collect())
+            });
+        }
+        Given::Rows(source) => {
+            return stream(*source, Form::Columns { names: &["spans"], bom: args.bom }, args.strict, |texts| {
+                Ok(model.predict(texts)?.iter().map(|spans| vec![list(spans)]).collect())
+            });
+        }
+    };
+    let found = model.predict(&texts)?;
+    print(args, texts.into_iter().zip(found))
+}
+
+fn print<'a>(args: &Predict, rows: impl Iterator<Item = (&'a str, Vec<FoundSpan>)>) -> anyhow::Result<ExitCode> {
+    let mut out = stdout().lock();
+    let env = |name: &str| std::env::var(name).ok();
+    let depth = chumoku_view::ColourDepth::detect(out.is_terminal(), env);
+    let has_colour = depth != chumoku_view::ColourDepth::None;
+    for (text, spans) in rows {
+        match args.json {
+            true => writeln!(out, "{}", object(text, &spans))?,
+            false => writeln!(out, "{}", marked(text, &spans, has_colour))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(spans: &[FoundSpan]) -> Value {
+    let span = |found: &FoundSpan| {
+        let probability = (found.probability * 1e6).round() / 1e6;
+        let (start, end, label) = (found.span.start, found.span.end, &found.span.label);
+        json!({ "start": start, "end": end, "label": label, "text": found.text, "probability": probability })
+    };
+    spans.iter().map(span).collect()
+}
+
+fn object(text: &str, spans: &[FoundSpan]) -> Value {
+    json!({ "text": text, "spans": list(spans) })
+}
+
+/// The text with its spans in brackets, or in bold, each with its kind behind it.
+fn marked(text: &str, spans: &[FoundSpan], has_colour: bool) -> String {
+    let (mut out, mut at) = (String::new(), 0);
+    let mut letters = text.chars();
+    let mut take = |n: usize| harmless(&letters.by_ref().take(n).collect::<String>()).to_string();
+    for found in spans {
+        out += &take(found.span.start - at);
+        let inside = take(found.span.end - found.span.start);
+        let label = harmless(&found.span.label);
+        out += &match has_colour {
+            true => format!("\u{1b}[1;36m{inside}\u{1b}[0m\u{1b}[2m({label})\u{1b}[0m"),
+            false => format!("[{inside}]({label})"),
+        };
+        at = found.span.end;
+    }
+    out + &take(usize::MAX)
+}
+
+pub(super) fn eval(args: &Eval, seed: u64) -> anyhow::Result<ExitCode> {
+    let model: &TextTagger = load::tagger(&args.model, args.precision)?;
+    let data = tag::load(&args.data, &read_options(&args.reading, false)?)?;
+    data.check_known_labels(model.labels())?;
+    let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
+    let seen = super::seen::tell_of_seen(args, &texts)?;
+    let scores = model.score(&data.examples, seed)?;
+    let mut out = stdout().lock();
+    if args.json {
+        let scores =
+            json!({ "rows": scores.rows, "rows_trained_on": seen, "span_f1": scores.all.f1, "scores": scores });
+        writeln!(out, "{scores}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(warning) = scores.warning() {
+        writeln!(out, "{}\n", filled(&warning))?;
+    }
+    writeln!(out, "{}", tag::comparison(&[(this_model(), &scores)]))?;
+    write!(out, "{}", tag::kinds(&scores))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,128 @@
+//! Training a tagger.
+
+use super::Session;
+use super::classify::{scored_on, this_model};
+use crate::args::{Precision, Train};
+use crate::commands::read_options;
+use crate::progress::tell;
+use crate::report::{filled, fit, percent, right};
+use crate::{ExitCode, Usage};
+use chumoku::data::{ReadOptions, SpanUnit, SpannedTexts, load_spans, thousands};
+use chumoku::lang::lang;
+use chumoku::train::{SpanScore, SpanScores, TaggerData, train_tagger};
+use chumoku::{ModelKind, tr};
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    check(args)?;
+    let Some(path) = &args.data else {
+        let problem = tr!(
+            "there is no built-in data with labelled words: give a file, e.g. chumoku train names.conll --task tag",
+            "単語にラベルの付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train names.conll --task tag）"
+        );
+        return Err(Usage(problem).into());
+    };
+    let options = read_options(&args.reading, false)?;
+    let train = load(path, &options)?;
+    let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
+    let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    let data = TaggerData::new(&train, valid.as_ref(), test.as_ref())?;
+    describe(&train, &data);
+    let session = Session::new(args, ModelKind::Tagger, threads, start)?;
+    let trained = session.train(|training| train_tagger(&data, training))?;
+    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    session.finish(false, &outcome.metrics, |place| {
+        let mut out = std::io::stdout().lock();
+        if let Some(warning) = outcome.test.warning() {
+            writeln!(out, "{}\n", filled(&warning))?;
+        }
+        writeln!(out, "{}\n", scored_on(&outcome.metrics, outcome.test.rows))?;
+        let seen = lang().pick("baseline: names of training", "比較対象: 学習データの名前");
+        writeln!(out, "{}", comparison(&[(this_model(), &outcome.test), (seen, &outcome.dictionary)]))?;
+        write!(out, "{}", kinds(&outcome.test))?;
+        writeln!(out, "\n  chumoku predict {} \"…\"", crate::commands::quoted(&place.display().to_string()))?;
+        Ok(())
+    })
+}
+
+/// Refuses what a tagger does not have.
+fn check(args: &Train) -> anyhow::Result<()> {
+    let flags = [
+        ("--tokens", args.tokens.is_some()),
+        ("--parts", args.parts.is_some()),
+        ("--resume", args.resume),
+        ("--watch", args.watch.is_some()),
+        ("--precision", args.precision != Precision::Medium),
+    ];
+    match flags.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Usage(tr!(
+            "{flag}: a tagger has no network, and trains in one go; leave it out",
+            "{flag}: 単語にラベルを付けるモデルにはネットワークがなく、途中から再開する学習もありません。指定を外してください"
+        ))
+        .into()),
+    }
+}
+
+pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<SpannedTexts> {
+    let texts = load_spans(path, options)?;
+    tell(["data", "データ"], &texts.description);
+    if texts.skipped.count > 0 {
+        tell(["skipped", "除外"], &texts.skipped.to_string());
+    }
+    Ok(texts)
+}
+
+/// Rows and kinds.
+fn describe(train: &SpannedTexts, data: &TaggerData) {
+    let [rows, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+    let text =
+        tr!("{rows} to train on, {valid} to validate, {test} to test", "学習 {rows}、検証 {valid}、テスト {test}");
+    tell(["rows", "行数"], &text);
+    let found = train.kinds();
+    let mut kinds: Vec<(&str, usize)> = found.into_iter().collect();
+    kinds.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
+    let shown: Vec<String> = kinds.iter().take(12).map(|(name, n)| format!("{name} {}", thousands(*n))).collect();
+    let more = if kinds.len() > 12 { ", …" } else { "" };
+    let by = match (data.each_word, data.unit) {
+        (true, _) => tr!("a label for each word", "単語ごとのラベル"),
+        (_, SpanUnit::Words) => tr!("by words", "単語単位"),
+        (_, SpanUnit::Characters) => tr!("by characters", "文字単位"),
+    };
+    let list = shown.join(", ");
+    tell(["spans", "スパン"], &tr!("{list}{more}; {by}", "{list}{more}。{by}"));
+    data.notes.iter().for_each(|note| tell(["note", "注記"], note));
+}
+
+fn line(name: &str, score: &SpanScore) -> String {
+    let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| right(&percent(x), 9));
+    let spans = right(&thousands(score.spans), 7);
+    format!("{} {p} {r} {f} {spans}", fit(name, 30))
+}
+
+fn heads() -> String {
+    let names = match lang() {
+        chumoku::Lang::En => ["precision", "recall", "F1"],
+        chumoku::Lang::Ja => ["適合率", "再現率", "F1"],
+    };
+    let spans = right(lang().pick("spans", "スパン"), 7);
+    format!("{:30} {} {spans}", "", names.map(|name| right(name, 9)).join(" "))
+}
+
+/// A row for each predictor.
+pub(crate) fn comparison(rows: &[(&str, &SpanScores)]) -> String {
+    let mut out = heads() + "\n";
+    rows.iter().for_each(|(name, scores)| out += &(line(name, &scores.all) + "\n"));
+    let [low, high] = rows[0].1.f1_interval.map(percent);
+    out + &tr!("95 % interval of F1: {low} to {high}\n", "F1 の 95 % 区間: {low}〜{high}\n")
+}
+
+/// A row for each kind.
+pub(crate) fn kinds(scores: &SpanScores) -> String {
+    let mut out = heads() + "\n";
+    scores.kinds.iter().for_each(|kind| out += &(line(&kind.label, kind) + "\n"));
+    out
+}

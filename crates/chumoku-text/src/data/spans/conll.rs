@@ -1,0 +1,212 @@
+//! CoNLL files: a word and its tag on each line, an empty line between sentences.
+
+use std::path::Path;
+
+use super::super::detect::extension;
+use super::super::error::{DataError, Role};
+use super::super::format::ReadOptions;
+use super::super::lines::{Line, LineReader};
+use super::super::record::Skipped;
+use super::tags::Tag;
+use crate::lang::lang;
+use crate::tr;
+
+/// Names that promise such a file.
+const EXTENSIONS: [&str; 8] = ["conll", "conllu", "conll2003", "iob", "iob2", "bio", "bioes", "bmes"];
+
+/// Columns of a CoNLL-U file.
+const UNIVERSAL: usize = 10;
+
+/// A sentence as it stands in a file.
+#[derive(Debug, Default)]
+pub(super) struct Sentence {
+    /// The line of the first word.
+    pub(super) line: u64,
+    pub(super) words: Vec<String>,
+    pub(super) tags: Vec<String>,
+    /// The line of each word.
+    pub(super) lines: Vec<u64>,
+    /// What is wrong with it, if anything is.
+    pub(super) fault: Option<DataError>,
+}
+
+/// Nothing that a reader sees.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}'))
+}
+
+/// The fields of a line: between tabs where it has some, else between spaces.
+fn fields(line: &str) -> Vec<&str> {
+    match line.contains('\t') {
+        true => line.split('\t').map(str::trim).collect(),
+        false => line.split(' ').filter(|field| !field.is_empty()).collect(),
+    }
+}
+
+fn is_mark(line: &str) -> bool {
+    line.starts_with("-DOCSTART-")
+}
+
+/// Whether a file is in this format, and why: by its name, or because most of its lines end with tags that have prefixes, and
+/// some are empty.
+pub(crate) fn looks_like_conll(path: &Path, head: &str) -> Option<String> {
+    if EXTENSIONS.contains(&extension(path).as_str()) {
+        return Some(tr!("the file's name", "ファイル名から"));
+    }
+    let end = head.rfind('\n').unwrap_or(head.len());
+    let lines: Vec<Vec<&str>> = head[..end].lines().take(500).filter(|line| !is_mark(line)).map(fields).collect();
+    let words: Vec<&Vec<&str>> = lines.iter().filter(|fields| fields.iter().any(|field| !is_blank(field))).collect();
+    let width = words.first().map_or(0, |fields| fields.len());
+    let ends_with_tag = |fields: &&&Vec<&str>| {
+        let tag = fields.last().copied().unwrap_or("");
+        fields.len() == width && (tag == "O" || tag.contains('-') && Tag::with_prefix(tag).is_some())
+    };
+    let tagged = words.iter().filter(ends_with_tag).count();
+    let has_spans =
+        words.iter().any(|fields| fields.last().is_some_and(|tag| tag.starts_with("B-") || tag.starts_with("I-")));
+    let is_conll = width >= 2 && has_spans && words.len() < lines.len() && 10 * tagged >= 9 * words.len();
+    is_conll.then(|| tr!("a word and its tag on each line", "各行に単語とタグ"))
+}
+
+/// Which columns hold the words and the tags.
+struct Columns {
+    word: usize,
+    tag: usize,
+    width: usize,
+    /// The line that the others are to be like.
+    line: u64,
+    is_universal: bool,
+}
+
+impl Columns {
+    fn of(
+        path: &Path,
+        options: &ReadOptions,
+        line: &Line,
+        fields: &[&str],
+        place: &LineReader,
+    ) -> Result<Columns, DataError> {
+        let width = fields.len();
+        let is_universal = width == UNIVERSAL && fields[0].starts_with(|c: char| c.is_ascii_digit());
+        let (word, tag) = if is_universal { (2, 4) } else { (1, width) };
+        let number = |role: Role, wanted: Option<&String>, default: usize| match wanted {
+            None => Ok(default),
+            Some(wanted) => {
+                wanted.parse().ok().filter(|n| (1..=width).contains(n)).ok_or_else(|| DataError::NoSuchColumn {
+                    path: path.to_owned(),
+                    role,
+                    wanted: wanted.clone(),
+                    columns: tr!("the numbers 1 to {width}", "番号 1〜{width}"),
+                    hint: String::new(),
+                })
+            }
+        };
+        let word = number(Role::Text, options.text.as_ref(), word)?;
+        let tag = number(Role::Label, options.label.as_ref(), tag)?;
+        if word == tag {
+            return Err(DataError::BadLabels {
+                place: place.place(line.number),
+                expected: lang().pick("a word and its tag on the line", "行に単語とそのタグ"),
+                found: tr!("one column", "1 列"),
+            });
+        }
+        Ok(Columns { word: word - 1, tag: tag - 1, width, line: line.number, is_universal })
+    }
+}
+
+/// The sentences of a file, those with faults too.
+pub(super) fn sentences(
+    path: &Path,
+    lines: &mut LineReader,
+    options: &ReadOptions,
+) -> Result<Vec<Sentence>, DataError> {
+    let mut columns: Option<Columns> = None;
+    let (mut found, mut sentence) = (Vec::new(), Sentence::default());
+    let has_notes = extension(path) == "conllu";
+    loop {
+        let line = match lines.next_line() {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(error) if error.row().is_some() => {
+                sentence.fault.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if is_blank(&line.text) || is_mark(&line.text) {
+            close(&mut found, &mut sentence);
+            continue;
+        }
+        // What is told of a sentence stands before it.
+        let is_note = |width: usize| {
+            line.text.starts_with("# ") && sentence.words.is_empty() && fields(&line.text).len() != width
+        };
+        let is_universal = has_notes || columns.as_ref().is_some_and(|columns| columns.is_universal);
+        let width = columns.as_ref().map_or(2, |columns| columns.width);
+        if is_universal && line.text.starts_with('#') || is_note(width) {
+            continue;
+        }
+        let fields = fields(&line.text);
+        let columns = match &mut columns {
+            Some(columns) => columns,
+            none => none.insert(Columns::of(path, options, &line, &fields, lines)?),
+        };
+        // Words that are written as one, and such that are not written.
+        if columns.is_universal && fields[0].contains(['-', '.']) {
+            continue;
+        }
+        if sentence.words.is_empty() {
+            sentence.line = line.number;
+        }
+        let place = || lines.place(line.number);
+        if fields.len() != columns.width {
+            let advice = lang().pick(
+                "give each word its tag, and part sentences by empty lines",
+                "各単語にタグを付け、文は空行で区切ってください",
+            );
+            let [expected, found, model] = [columns.width as u64, fields.len() as u64, columns.line];
+            sentence.fault.get_or_insert(DataError::Ragged {
+                place: place(),
+                format: "CoNLL",
+                expected,
+                found,
+                model,
+                advice,
+            });
+        } else if fields[columns.word].is_empty() || fields[columns.tag].is_empty() {
+            let expected = lang().pick("a word and its tag on the line", "行に単語とそのタグ");
+            let found = tr!("an empty field", "空欄");
+            sentence.fault.get_or_insert(DataError::BadLabels { place: place(), expected, found });
+        } else {
+            sentence.words.push(fields[columns.word].to_owned());
+            sentence.tags.push(fields[columns.tag].to_owned());
+            sentence.lines.push(line.number);
+        }
+    }
+    close(&mut found, &mut sentence);
+    Ok(found)
+}
+
+fn close(found: &mut Vec<Sentence>, sentence: &mut Sentence) {
+    let sentence = std::mem::take(sentence);
+    if !sentence.words.is_empty() || sentence.fault.is_some() {
+        found.push(sentence);
+    }
+}
+
+/// Takes out the sentences that have faults: counts them if they may be left out, else ends with the first.
+pub(super) fn sound(
+    sentences: Vec<Sentence>,
+    options: &ReadOptions,
+    skipped: &mut Skipped,
+) -> Result<Vec<Sentence>, DataError> {
+    let mut kept = Vec::with_capacity(sentences.len());
+    for mut sentence in sentences {
+        match sentence.fault.take() {
+            None => kept.push(sentence),
+            Some(fault) if options.skip_bad_rows => skipped.add(sentence.line, fault.to_string()),
+            Some(fault) => return Err(fault),
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,318 @@
+//! Texts with labelled spans: names, terms, parts of speech. CoNLL files (`conll.rs`, their tags by `tags.rs`) and JSONL
+//! (`objects.rs`) become the same: a text and its spans, in characters.
+
+mod conll;
+mod objects;
+mod tags;
+mod units;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::dataset::MIN_TRAINING_ROWS;
+use super::error::{DataError, Place};
+use super::format::{Format, ReadOptions};
+use super::json_lines::JsonReader;
+use super::lines::LineReader;
+use super::open::{Content, open_path};
+use super::record::Skipped;
+use crate::lang::lang;
+use crate::lang::wording::{did_you_mean, listed, quoted, thousands};
+use crate::tr;
+use conll::Sentence;
+pub(crate) use conll::looks_like_conll;
+pub(crate) use objects::key_of_spans;
+use tags::{Scheme, Tag, spans_of};
+pub use units::SpanUnit;
+
+/// A labelled part of a text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Span {
+    /// Its first character, from 0.
+    pub start: usize,
+    /// The character behind its last.
+    pub end: usize,
+    /// What it is.
+    pub label: String,
+}
+
+/// A text with its spans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpannedText {
+    /// The text; of a CoNLL file the words, with spaces between them where the language has some.
+    pub text: String,
+    /// Its words in bytes, where the file has cut it into words; else empty.
+    pub words: Vec<Range<usize>>,
+    /// In their order; they do not overlap.
+    pub spans: Vec<Span>,
+    /// The line on which it begins.
+    pub line: u64,
+}
+
+/// The texts of one file with their spans.
+#[derive(Clone, Debug)]
+pub struct SpannedTexts {
+    /// The file, as the user named it.
+    pub path: PathBuf,
+    /// In the order of the file.
+    pub examples: Vec<SpannedText>,
+    /// The rows that were left out.
+    pub skipped: Skipped,
+    /// What the file was taken for and why, in one line.
+    pub description: String,
+    /// Whether each word has a label, as with parts of speech.
+    pub each_word: bool,
+    /// What was odd, for people.
+    pub notes: Vec<String>,
+}
+
+/// Reads a file of texts with spans: CoNLL, or JSONL.
+///
+/// # Errors
+///
+/// Whatever is wrong with the file; spans that overlap or lie outside of their text, lines without a tag, tags of another
+/// scheme than the others, each with its line.
+pub fn load_spans(path: &Path, options: &ReadOptions) -> Result<SpannedTexts, DataError> {
+    let (lines, head) = open(path, options)?;
+    match is_json(&head, options) {
+        true => of_objects(path, lines, options),
+        false => of_sentences(path, lines, &head, options),
+    }
+}
+
+/// Whether a file, by its name or its first lines, has a word and its tag on each line.
+///
+/// # Errors
+///
+/// If it cannot be opened.
+pub fn is_conll(path: &Path, options: &ReadOptions) -> Result<bool, DataError> {
+    Ok(why_conll(path, options)?.is_some())
+}
+
+/// Why it has, if it has.
+pub(crate) fn why_conll(path: &Path, options: &ReadOptions) -> Result<Option<String>, DataError> {
+    if options.format.is_some() {
+        return Ok(None);
+    }
+    match open_path(path, options)?.content {
+        Content::Text { head, .. } if !is_json(&head, options) => Ok(looks_like_conll(path, &head)),
+        _ => Ok(None),
+    }
+}
+
+/// The lines of a file, and its beginning.
+fn open(path: &Path, options: &ReadOptions) -> Result<(LineReader, String), DataError> {
+    match (open_path(path, options)?.content, options.format) {
+        (Content::Text { lines, head, .. }, None | Some(Format::JsonLines)) => Ok((lines, head)),
+        _ => Err(DataError::OtherFormat {
+            path: path.to_owned(),
+            found: lang().pick("a format that has no spans", "スパンを書けない形式"),
+            advice: lang().pick(
+                "write texts with spans as JSONL, or words with tags as CoNLL",
+                "スパン付きのテキストは JSONL で、タグ付きの単語は CoNLL で書いてください",
+            ),
+        }),
+    }
+}
+
+fn is_json(head: &str, options: &ReadOptions) -> bool {
+    options.format == Some(Format::JsonLines) || head.trim_start().starts_with('{')
+}
+
+fn of_objects(path: &Path, lines: LineReader, options: &ReadOptions) -> Result<SpannedTexts, DataError> {
+    let mut reader = JsonReader::new(lines);
+    let (mut rows, mut skipped) = (Vec::new(), Skipped::default());
+    let mut leave_out = |error: DataError| match error.row() {
+        Some(line) if options.skip_bad_rows => {
+            skipped.add(line, error.to_string());
+            Ok(())
+        }
+        _ => Err(error),
+    };
+    loop {
+        match reader.next_row() {
+            Ok(None) => break,
+            Ok(Some(row)) => rows.push(row),
+            Err(error) => leave_out(error)?,
+        }
+    }
+    let found = key_of_spans(rows.iter().filter_map(|row| row.object.as_ref()));
+    let key = options.label.as_deref().or(found).unwrap_or("spans");
+    let mut examples = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let object = row.object.as_ref().expect("rows of JSONL are objects");
+        match objects::row(object, Place::line(path, row.line), key, options) {
+            Ok(example) => examples.push(example),
+            Err(error) => leave_out(error)?,
+        }
+    }
+    let text = options.text.as_deref().unwrap_or("text");
+    let (path_shown, text, key) = (path.display(), quoted(text), quoted(key));
+    let description = tr!(
+        "{path_shown}: JSONL; text = {text}, spans = {key}, in characters",
+        "{path_shown}: JSONL。テキスト = {text}、スパン = {key}（文字単位）"
+    );
+    finish(
+        path,
+        SpannedTexts { path: path.to_owned(), examples, skipped, description, each_word: false, notes: Vec::new() },
+    )
+}
+
+fn of_sentences(
+    path: &Path,
+    mut lines: LineReader,
+    head: &str,
+    options: &ReadOptions,
+) -> Result<SpannedTexts, DataError> {
+    let mut skipped = Skipped::default();
+    let sentences = conll::sentences(path, &mut lines, options)?;
+    let sentences = conll::sound(sentences, options, &mut skipped)?;
+    let all: Vec<Vec<String>> = sentences.iter().map(|sentence| sentence.tags.clone()).collect();
+    let scheme = Scheme::of(&all);
+    let sentences = sentences.into_iter().map(|sentence| checked(path, sentence, scheme)).collect();
+    let sentences = conll::sound(sentences, options, &mut skipped)?;
+    let unit = SpanUnit::of(sentences.iter().flat_map(|sentence| &sentence.words).map(String::as_str));
+    let mut odd = 0;
+    let examples: Vec<SpannedText> =
+        sentences.iter().map(|sentence| spanned(sentence, scheme, unit, &mut odd)).collect();
+    let mut notes = Vec::new();
+    if odd > 0 && scheme == Scheme::Iob2 {
+        let [n, spans] = [odd, examples.iter().map(|example| example.spans.len()).sum()].map(thousands);
+        notes.push(tr!(
+            "{}: {n} of {spans} spans begin with I- instead of B-; they are read as seqeval reads them, as spans of their own",
+            "{}: スパン {spans} 個のうち {n} 個が B- ではなく I- で始まります。seqeval と同じように、新しいスパンとして読みます",
+            path.display()
+        ));
+    }
+    let why = looks_like_conll(path, head).unwrap_or_else(|| tr!("as asked", "指定のとおり"));
+    let (path_shown, name) = (path.display(), scheme.name());
+    let joined = match unit {
+        SpanUnit::Characters => lang().pick(", words joined without spaces", "、単語は空白なしで連結"),
+        SpanUnit::Words => "",
+    };
+    let description =
+        tr!("{path_shown}: CoNLL, {name}{joined} ({why})", "{path_shown}: CoNLL、{name}{joined}（{why}）");
+    finish(
+        path,
+        SpannedTexts {
+            path: path.to_owned(),
+            examples,
+            skipped,
+            description,
+            // By characters words have spans: where they end is learnt too.
+            each_word: scheme == Scheme::Words && unit == SpanUnit::Words,
+            notes,
+        },
+    )
+}
+
+/// A sentence with what is wrong with its tags, if they are not all of the scheme.
+fn checked(path: &Path, mut sentence: Sentence, scheme: Scheme) -> Sentence {
+    let bad = sentence.tags.iter().position(|tag| scheme.tag(tag).is_none());
+    sentence.fault = bad.map(|at| DataError::BadLabels {
+        place: Place::line(path, sentence.lines[at]),
+        expected: match scheme {
+            Scheme::Words | Scheme::Io => {
+                lang().pick("a label without B- or I-, as most words have", "ほかの単語と同じく B-・I- のないラベル")
+            }
+            _ => lang()
+                .pick("O, or a tag with B- or I-, as most words have", "ほかの単語と同じく O か B-・I- の付いたタグ"),
+        },
+        found: quoted(&sentence.tags[at]),
+    });
+    sentence
+}
+
+/// A sentence as a text with spans; counts those that begin oddly.
+fn spanned(sentence: &Sentence, scheme: Scheme, unit: SpanUnit, odd: &mut usize) -> SpannedText {
+    let mut text = String::new();
+    let (mut words, mut characters, mut length) = (Vec::new(), Vec::new(), 0);
+    for word in &sentence.words {
+        if unit == SpanUnit::Words && !text.is_empty() {
+            text.push(' ');
+            length += 1;
+        }
+        let (start, first) = (text.len(), length);
+        text.push_str(word);
+        length += word.chars().count();
+        words.push(start..text.len());
+        characters.push(first..length);
+    }
+    let tags: Vec<Tag<'_>> = sentence.tags.iter().filter_map(|tag| scheme.tag(tag)).collect();
+    let (found, odd_here) = spans_of(&tags);
+    *odd += odd_here;
+    let span = |(range, label): (Range<usize>, &str)| Span {
+        start: characters[range.start].start,
+        end: characters[range.end - 1].end,
+        label: label.to_owned(),
+    };
+    let spans = found.into_iter().map(span).collect();
+    if unit == SpanUnit::Characters {
+        words.clear();
+    }
+    SpannedText { text, words, spans, line: sentence.line }
+}
+
+fn finish(path: &Path, texts: SpannedTexts) -> Result<SpannedTexts, DataError> {
+    match texts.examples.is_empty() {
+        true => {
+            let skipped = texts.skipped.to_string();
+            Err(DataError::NoUsableRows { path: path.to_owned(), skipped })
+        }
+        false => Ok(texts),
+    }
+}
+
+impl SpannedTexts {
+    /// How many spans there are of each kind.
+    pub fn kinds(&self) -> BTreeMap<&str, usize> {
+        let mut kinds = BTreeMap::new();
+        let spans = self.examples.iter().flat_map(|example| &example.spans);
+        spans.for_each(|span| *kinds.entry(span.label.as_str()).or_default() += 1);
+        kinds
+    }
+
+    /// Checks that there is something to train on.
+    ///
+    /// # Errors
+    ///
+    /// Too few rows, or no span in any.
+    pub fn check_trainable(&self) -> Result<(), DataError> {
+        let (path, rows) = (self.path.clone(), self.examples.len() as u64);
+        if rows < MIN_TRAINING_ROWS {
+            return Err(DataError::TooFewRows { path, rows, least: MIN_TRAINING_ROWS });
+        }
+        let kinds = self.kinds();
+        match kinds.len() {
+            0 => Err(DataError::NoSpans { path, rows: thousands(self.examples.len()) }),
+            n if n > MAX_KINDS => Err(DataError::TooManyKinds { path, limit: MAX_KINDS, found: n }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the kinds of spans are among `known`, those of the training data.
+    ///
+    /// # Errors
+    ///
+    /// The first that is not, with its line.
+    pub fn check_known_labels<S: AsRef<str>>(&self, known: &[S]) -> Result<(), DataError> {
+        let is_known = |label: &str| known.iter().any(|known| known.as_ref() == label);
+        for example in &self.examples {
+            if let Some(span) = example.spans.iter().find(|span| !is_known(&span.label)) {
+                return Err(DataError::UnknownLabel {
+                    place: Place::line(&self.path, example.line),
+                    label: span.label.clone(),
+                    known: listed(known).into(),
+                    hint: did_you_mean(&span.label, known.iter().map(AsRef::as_ref)).into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Most kinds of spans (500): the work grows with their square.
+const MAX_KINDS: usize = 500;

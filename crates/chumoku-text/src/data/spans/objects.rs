@@ -1,0 +1,121 @@
+//! JSONL with spans: `{"text": "…", "spans": [{"start": 0, "end": 5, "label": "…"}]}`, in characters.
+
+use serde_json::{Map, Value};
+
+use super::super::error::{DataError, Place};
+use super::super::format::ReadOptions;
+use super::super::json_lines::kind;
+use super::super::limits::MAX_TEXT_BYTES;
+use super::{Span, SpannedText};
+use crate::lang::lang;
+use crate::lang::wording::quoted;
+use crate::tr;
+
+/// Keys whose lists are spans without being asked for.
+const KEYS: [&str; 4] = ["spans", "entities", "label", "labels"];
+
+/// A span as it is written: an object, or a list of start, end and label.
+fn parts(value: &Value) -> Option<[&Value; 3]> {
+    match value {
+        Value::Object(object) => {
+            let [start, end, label] = ["start", "end", "label"].map(|key| object.get(key));
+            Some([start?, end?, label?])
+        }
+        Value::Array(list) => match list.as_slice() {
+            [start, end, label] => Some([start, end, label]),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_span(value: &Value) -> bool {
+    parts(value).is_some_and(|[start, end, label]| start.is_number() && end.is_number() && label.is_string())
+}
+
+/// The key whose values are lists of spans in these objects, if there is one.
+pub(crate) fn key_of_spans<'a>(
+    mut objects: impl Iterator<Item = &'a Map<String, Value>> + Clone,
+) -> Option<&'static str> {
+    let is_key = |key: &&str| {
+        let mut lists = objects.clone().filter_map(|object| object.get(*key)).map(Value::as_array);
+        let has_span = objects
+            .clone()
+            .any(|object| object.get(*key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_span)));
+        has_span && lists.all(|list| list.is_some_and(|list| list.iter().all(|value| parts(value).is_some())))
+    };
+    let found = KEYS.into_iter().find(is_key);
+    objects.next().and(found)
+}
+
+/// A row with its spans.
+pub(super) fn row(
+    object: &Map<String, Value>,
+    place: Place,
+    key: &str,
+    options: &ReadOptions,
+) -> Result<SpannedText, DataError> {
+    let text_key = options.text.as_deref().unwrap_or("text");
+    let bad = |expected: &'static str, found: String| DataError::BadLabels { place: place.clone(), expected, found };
+    let text = match object.get(text_key) {
+        Some(Value::String(text)) => text.clone(),
+        other => {
+            let expected = lang().pick("a string under the key of the text", "テキストのキーに文字列");
+            let found = other.map_or_else(
+                || tr!("no {text_key}", "{text_key} なし"),
+                |value| format!("{text_key}: {}", kind(value)),
+            );
+            return Err(bad(expected, found));
+        }
+    };
+    if text.trim().is_empty() {
+        return Err(DataError::EmptyText { place, found: lang().pick("an empty text", "空").into() });
+    }
+    if text.len() as u64 > MAX_TEXT_BYTES {
+        let what = lang().pick("a text", "テキスト");
+        return Err(DataError::TooLong { place, what, limit: MAX_TEXT_BYTES, bytes: text.len() as u64 });
+    }
+    let list = match object.get(key) {
+        Some(Value::Array(list)) => list,
+        other => {
+            let expected =
+                lang().pick("a list of spans, empty if there is none", "スパンのリスト（なければ空のリスト）");
+            let found = other.map_or_else(|| tr!("no {key}", "{key} なし"), |value| format!("{key}: {}", kind(value)));
+            return Err(bad(expected, found));
+        }
+    };
+    let length = text.chars().count();
+    let mut spans = Vec::with_capacity(list.len());
+    for value in list {
+        let Some([start, end, label]) = parts(value) else {
+            let expected = lang().pick("start, end and label in each span", "各スパンに start、end、label");
+            return Err(bad(expected, quoted(&value.to_string())));
+        };
+        let [start, end] = [start, end].map(|x| x.as_u64().and_then(|x| usize::try_from(x).ok()));
+        let (Some(start), Some(end)) = (start, end) else {
+            let expected = lang().pick("start and end as whole numbers of characters", "start と end に文字数（整数）");
+            return Err(bad(expected, quoted(&value.to_string())));
+        };
+        let label = label.as_str().map(str::trim).filter(|label| !label.is_empty());
+        let Some(label) = label else {
+            let expected = lang().pick("a label in each span, as a string", "各スパンに文字列のラベル");
+            return Err(bad(expected, quoted(&value.to_string())));
+        };
+        if start >= end || end > length {
+            let expected = lang().pick(
+                "spans of one character or more inside the text, their end behind their last character",
+                "テキストの中の 1 文字以上のスパン（end は最後の文字の次）",
+            );
+            let found = tr!("{start} to {end} of {length} characters", "{length} 文字のうち {start} から {end}");
+            return Err(bad(expected, found));
+        }
+        spans.push(Span { start, end, label: label.to_owned() });
+    }
+    spans.sort_by_key(|span| (span.start, span.end));
+    if let Some(two) = spans.windows(2).find(|two| two[1].start < two[0].end) {
+        let expected = lang().pick("spans that do not overlap", "重ならないスパン");
+        let [a, b] = [&two[0], &two[1]].map(|span| format!("{}–{} {}", span.start, span.end, quoted(&span.label)));
+        return Err(bad(expected, tr!("{a} and {b}", "{a} と {b}")));
+    }
+    Ok(SpannedText { text, words: Vec::new(), spans, line: place.line })
+}

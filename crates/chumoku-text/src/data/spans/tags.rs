@@ -1,0 +1,189 @@
+//! Tags of words, and the spans that they stand for.
+//!
+//! `B-person` begins a span of the kind `person`, `I-person` goes on with it, `O` is outside of all (IOB2; Ramshaw and Marcus
+//! 1995, Tjong Kim Sang and Veenstra 1999). In IOB1 `B-` stands only where two spans of a kind touch; in BIOES (also written
+//! BILOU and BMES) the last word of a span has `E-`, one that is alone `S-`. What a sequence of tags means where it breaks the
+//! rules of its scheme is what conlleval and seqeval make of it: an `I-` behind a tag of no or another kind begins a span.
+
+use std::ops::Range;
+
+use crate::lang::lang;
+
+/// What a word is to a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Outside,
+    Begin,
+    Inside,
+    End,
+    Single,
+}
+
+/// A tag, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag<'a> {
+    pub(super) part: Part,
+    pub(super) kind: &'a str,
+}
+
+impl<'a> Tag<'a> {
+    /// A tag with a prefix, or `O`; none if it is a plain label.
+    pub(super) fn with_prefix(tag: &'a str) -> Option<Tag<'a>> {
+        let outside = Tag { part: Part::Outside, kind: "" };
+        if tag == "O" {
+            return Some(outside);
+        }
+        // A bare prefix, as in data that tells words apart and has no kinds.
+        let (prefix, kind) = tag.split_once('-').unwrap_or((tag, "_"));
+        let part = match prefix {
+            "B" => Part::Begin,
+            "I" | "M" => Part::Inside,
+            "E" | "L" => Part::End,
+            "S" | "U" => Part::Single,
+            _ => return None,
+        };
+        (!kind.is_empty()).then_some(Tag { part, kind })
+    }
+
+    /// Whether a span begins with this tag behind another.
+    fn begins_behind(self, before: Tag<'_>) -> bool {
+        let is_new = || {
+            matches!(self.part, Part::Begin | Part::Single)
+                || matches!(before.part, Part::Outside | Part::End | Part::Single)
+                || before.kind != self.kind
+        };
+        self.part != Part::Outside && is_new()
+    }
+}
+
+/// How the tags of a file mean spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Iob1,
+    Iob2,
+    Bioes,
+    /// Kinds without prefixes, and `O`: equal tags side by side are one span.
+    Io,
+    /// A label for each word.
+    Words,
+}
+
+impl Scheme {
+    /// Its name in sentences.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Scheme::Iob1 => "IOB1",
+            Scheme::Iob2 => "IOB2",
+            Scheme::Bioes => "BIOES",
+            Scheme::Io => lang().pick("kinds without B- and I-", "B-・I- なしの種類"),
+            Scheme::Words => lang().pick("a label for each word", "単語ごとのラベル"),
+        }
+    }
+
+    /// A tag of this scheme, taken apart; none if it is of another.
+    pub(super) fn tag(self, tag: &str) -> Option<Tag<'_>> {
+        match self {
+            Scheme::Iob1 | Scheme::Iob2 | Scheme::Bioes => Tag::with_prefix(tag),
+            Scheme::Io if tag == "O" => Tag::with_prefix(tag),
+            _ if tag.contains('-') && Tag::with_prefix(tag).is_some() => None,
+            Scheme::Io => Some(Tag { part: Part::Inside, kind: tag }),
+            Scheme::Words => Some(Tag { part: Part::Single, kind: tag }),
+        }
+    }
+
+    /// The scheme of sentences of tags: with prefixes if at least half of the tags that are not `O` have one.
+    pub(super) fn of(sentences: &[Vec<String>]) -> Scheme {
+        let tags = || sentences.iter().flatten().filter(|tag| *tag != "O");
+        let with_prefix = tags().filter(|tag| Tag::with_prefix(tag).is_some()).count();
+        if 2 * with_prefix < tags().count() {
+            let has_outside = sentences.iter().flatten().any(|tag| tag == "O");
+            return if has_outside { Scheme::Io } else { Scheme::Words };
+        }
+        let (mut inside_first, mut begin_needed, mut begin_free) = (0, 0, 0);
+        for sentence in sentences {
+            let mut before = Tag { part: Part::Outside, kind: "" };
+            for tag in sentence.iter().filter_map(|tag| Tag::with_prefix(tag)) {
+                match tag.part {
+                    Part::End | Part::Single => return Scheme::Bioes,
+                    Part::Inside if tag.begins_behind(before) => inside_first += 1,
+                    Part::Begin if before.part != Part::Outside && before.kind == tag.kind => begin_needed += 1,
+                    Part::Begin => begin_free += 1,
+                    _ => {}
+                }
+                before = tag;
+            }
+        }
+        match begin_free == 0 && inside_first > begin_needed {
+            true => Scheme::Iob1,
+            false => Scheme::Iob2,
+        }
+    }
+}
+
+/// The spans of a sentence's tags, in words, and how many of them begin as no span should in IOB2.
+pub(super) fn spans_of<'a>(tags: &[Tag<'a>]) -> (Vec<(Range<usize>, &'a str)>, usize) {
+    let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
+    let (mut before, mut odd) = (Tag { part: Part::Outside, kind: "" }, 0);
+    for (i, &tag) in tags.iter().enumerate() {
+        if tag.begins_behind(before) {
+            odd += usize::from(matches!(tag.part, Part::Inside | Part::End));
+            spans.push((i..i, tag.kind));
+        }
+        if let (true, Some((words, _))) = (tag.part != Part::Outside, spans.last_mut()) {
+            words.end = i + 1;
+        }
+        before = tag;
+    }
+    (spans, odd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spans as seqeval 1.2.2 gives them: `get_entities(tags.split())`, which counts the last word, and not the one behind.
+    fn spans(tags: &str) -> Vec<(String, usize, usize)> {
+        let tags: Vec<Tag<'_>> = tags.split(' ').map(|tag| Tag::with_prefix(tag).unwrap()).collect();
+        spans_of(&tags).0.into_iter().map(|(words, kind)| (kind.to_owned(), words.start, words.end - 1)).collect()
+    }
+
+    #[test]
+    fn spans_are_those_of_seqeval() {
+        type Found = [(&'static str, usize, usize)];
+        let golden: [(&str, &Found); 10] = [
+            ("B-PER I-PER O B-LOC", &[("PER", 0, 1), ("LOC", 3, 3)]),
+            ("I-PER I-PER O I-LOC", &[("PER", 0, 1), ("LOC", 3, 3)]),
+            ("B-PER B-PER I-LOC", &[("PER", 0, 0), ("PER", 1, 1), ("LOC", 2, 2)]),
+            ("I-PER B-PER I-PER", &[("PER", 0, 0), ("PER", 1, 2)]),
+            ("B-PER I-PER E-PER S-LOC O E-LOC", &[("PER", 0, 2), ("LOC", 3, 3), ("LOC", 5, 5)]),
+            ("E-PER E-PER I-PER", &[("PER", 0, 0), ("PER", 1, 1), ("PER", 2, 2)]),
+            ("S-PER I-PER O", &[("PER", 0, 0), ("PER", 1, 1)]),
+            ("O O", &[]),
+            ("B-creative-work I-creative-work", &[("creative-work", 0, 1)]),
+            ("B I O B", &[("_", 0, 1), ("_", 3, 3)]),
+        ];
+        for (tags, expected) in golden {
+            let expected: Vec<_> = expected.iter().map(|&(kind, start, end)| (kind.to_owned(), start, end)).collect();
+            assert_eq!(spans(tags), expected, "{tags}");
+        }
+    }
+
+    #[test]
+    fn schemes_are_told_apart() {
+        let scheme = |sentences: &[&str]| {
+            let words = |line: &&str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
+            Scheme::of(&sentences.iter().map(words).collect::<Vec<_>>())
+        };
+        assert_eq!(scheme(&["B-a I-a O", "O B-b"]), Scheme::Iob2);
+        assert_eq!(scheme(&["B-a I-a O", "O I-b"]), Scheme::Iob2);
+        assert_eq!(scheme(&["I-a I-a O", "O I-b B-b"]), Scheme::Iob1);
+        assert_eq!(scheme(&["B-a E-a O"]), Scheme::Bioes);
+        assert_eq!(scheme(&["U-a O", "B-a L-a"]), Scheme::Bioes);
+        assert_eq!(scheme(&["PER PER O"]), Scheme::Io);
+        assert_eq!(scheme(&["DET NOUN VERB"]), Scheme::Words);
+        assert_eq!(Scheme::Words.tag("B-a"), None);
+        assert_eq!(Scheme::Iob2.tag("NOUN"), None);
+        // Of parts of speech some have a line in them.
+        assert!(Scheme::Words.tag("-LRB-").is_some());
+    }
+}

@@ -1,0 +1,82 @@
+//! What gets a label: the words of a text, or its characters where it is written without spaces.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tokens::{is_unspaced, unspaced_share};
+
+/// Letters of scripts without spaces, from this share on, make texts be read by characters.
+const UNSPACED: f64 = 0.3;
+
+/// What gets a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SpanUnit {
+    /// Runs of letters and digits, and every other sign that is no space.
+    Words,
+    /// Characters, but for white space.
+    Characters,
+}
+
+impl SpanUnit {
+    /// What suits these texts.
+    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> SpanUnit {
+        match unspaced_share(texts) > UNSPACED {
+            true => SpanUnit::Characters,
+            false => SpanUnit::Words,
+        }
+    }
+
+    /// The units of a text, in bytes, one behind the other.
+    pub fn cut(self, text: &str) -> Vec<Range<usize>> {
+        let mut units: Vec<Range<usize>> = Vec::new();
+        let mut is_open = false;
+        for (at, c) in text.char_indices() {
+            // A mark belongs to its letter; the joiner of a word's parts is none of its borders.
+            let is_letter =
+                self == SpanUnit::Words && (c.is_alphanumeric() || c == '_' || is_mark(c)) && !is_unspaced(c);
+            match units.last_mut() {
+                _ if c.is_whitespace() => is_open = false,
+                Some(unit) if is_letter && is_open => unit.end = at + c.len_utf8(),
+                Some(unit) if is_mark(c) && unit.end == at => unit.end = at + c.len_utf8(),
+                _ => {
+                    units.push(at..at + c.len_utf8());
+                    is_open = is_letter;
+                }
+            }
+        }
+        units
+    }
+}
+
+/// Marks that stand on the letter before them, and what joins or varies signs.
+fn is_mark(c: char) -> bool {
+    matches!(u32::from(c), 0x0300..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x0610..=0x061A | 0x064B..=0x065F
+        | 0x0900..=0x0903 | 0x093A..=0x094F | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x20D0..=0x20FF | 0x3099..=0x309A
+        | 0x200D | 0xFE00..=0xFE0F | 0xFE20..=0xFE2F)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(unit: SpanUnit, text: &str) -> String {
+        unit.cut(text).into_iter().map(|range| &text[range]).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn texts_are_cut_at_spaces_and_signs() {
+        assert_eq!(cut(SpanUnit::Words, "I can't  see @U2 in U.S.-Café!"), "I|can|'|t|see|@|U2|in|U|.|S|.|-|Café|!");
+        assert_eq!(cut(SpanUnit::Words, "Cafe\u{301}s 東京 is"), "Cafe\u{301}s|東|京|is");
+        assert_eq!(cut(SpanUnit::Words, ""), "");
+        assert_eq!(cut(SpanUnit::Characters, "東京 Sか\u{3099}"), "東|京|S|か\u{3099}");
+        assert_eq!(cut(SpanUnit::Words, "\u{301}a"), "\u{301}a");
+    }
+
+    #[test]
+    fn japanese_is_read_by_characters() {
+        assert_eq!(SpanUnit::of(["私はロンドンに住む"]), SpanUnit::Characters);
+        assert_eq!(SpanUnit::of(["I live in 東京"]), SpanUnit::Words);
+    }
+}

@@ -1,0 +1,164 @@
+//! What is seen of a word or character and its neighbours, as hashes. They are part of the model file: they must never change.
+
+use crate::data::SpanUnit;
+use crate::ngram::hash::{finalise, fnv1a};
+use std::fmt::Write;
+use std::ops::Range;
+
+/// The features of each unit of a text.
+pub(crate) fn features(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u64>> {
+    match unit {
+        SpanUnit::Words => of_words(text, units),
+        SpanUnit::Characters => of_characters(text, units),
+    }
+}
+
+/// Gathers the features of one unit.
+struct Seen {
+    found: Vec<u64>,
+    buffer: String,
+}
+
+impl Seen {
+    fn add(&mut self, template: &str, parts: &[&str]) {
+        self.buffer.clear();
+        self.buffer.push_str(template);
+        for part in parts {
+            let _ = write!(self.buffer, "\u{1f}{part}");
+        }
+        self.found.push(finalise(fnv1a(self.buffer.as_bytes())));
+    }
+}
+
+/// Beyond the ends of a text.
+const BORDER: &str = "\u{2}";
+
+/// The class of a character, in a letter.
+fn class(c: char) -> char {
+    match u32::from(c) {
+        0x3041..=0x309F => 'h',
+        0x30A0..=0x30FF | 0x31F0..=0x31FF | 0xFF66..=0xFF9F => 'k',
+        0x3005..=0x3007 | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF => 'c',
+        _ if c.is_numeric() => 'd',
+        _ if c.is_uppercase() => 'X',
+        _ if c.is_alphabetic() => 'x',
+        _ if c.is_ascii() => c,
+        _ => '.',
+    }
+}
+
+/// Classes of the characters of a word, each run of equal ones once.
+fn shape(word: &str) -> String {
+    let mut out = String::new();
+    word.chars().map(class).for_each(|c| {
+        if !out.ends_with(c) {
+            out.push(c)
+        }
+    });
+    out
+}
+
+fn of_words(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
+    let words: Vec<&str> = units.iter().map(|unit| &text[unit.clone()]).collect();
+    let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    let shapes: Vec<String> = words.iter().map(|word| shape(word)).collect();
+    let at = |list: &[String], i: usize, offset: isize| {
+        i.checked_add_signed(offset).and_then(|i| list.get(i)).map_or(BORDER.to_owned(), Clone::clone)
+    };
+    let of_unit = |i: usize| {
+        let mut seen = Seen { found: Vec::with_capacity(40), buffer: String::new() };
+        seen.add("bias", &[]);
+        seen.add("word", &[words[i]]);
+        for offset in -2..=2 {
+            let name = offset.to_string();
+            seen.add("lower", &[&name, &at(&lower, i, offset)]);
+            seen.add("shape", &[&name, &at(&shapes, i, offset)]);
+        }
+        let near: Vec<String> = (-1..=1).map(|offset| at(&lower, i, offset)).collect();
+        let forms: Vec<String> = (-1..=1).map(|offset| at(&shapes, i, offset)).collect();
+        seen.add("before-word", &[&near[0], &near[1]]);
+        seen.add("word-behind", &[&near[1], &near[2]]);
+        seen.add("shapes", &[&forms[0], &forms[1]]);
+        seen.add("shapes-behind", &[&forms[1], &forms[2]]);
+        seen.add("three-shapes", &[&forms[0], &forms[1], &forms[2]]);
+        seen.add("before-shape", &[&near[0], &forms[1]]);
+        seen.add("behind-shape", &[&near[2], &forms[1]]);
+        let letters: Vec<(usize, char)> = lower[i].char_indices().collect();
+        let ends = letters.iter().map(|(at, _)| *at).chain([lower[i].len()]).collect::<Vec<usize>>();
+        for n in 1..=4.min(letters.len()) {
+            seen.add("begins", &[&lower[i][..ends[n]]]);
+            seen.add("ends", &[&lower[i][ends[letters.len() - n]..]]);
+        }
+        for (name, offset) in [("ends-before", -1), ("ends-behind", 1)] {
+            let word = at(&lower, i, offset);
+            let from = word.char_indices().rev().nth(2).map_or(0, |(at, _)| at);
+            seen.add(name, &[&word[from..]]);
+        }
+        seen.add("length", &[&letters.len().min(12).to_string()]);
+        if words[i].chars().all(char::is_uppercase) {
+            seen.add("capitals", &[&letters.len().min(4).to_string()]);
+        }
+        seen.found
+    };
+    (0..units.len()).map(of_unit).collect()
+}
+
+fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
+    let signs: Vec<&str> = units.iter().map(|unit| &text[unit.clone()]).collect();
+    let classes: Vec<char> = signs.iter().map(|sign| class(sign.chars().next().unwrap_or(' '))).collect();
+    let n = units.len();
+    let at = |i: isize| usize::try_from(i).ok().filter(|&i| i < n).map_or(BORDER, |i| signs[i]);
+    let class_at = |i: isize| usize::try_from(i).ok().filter(|&i| i < n).map_or('^', |i| classes[i]);
+    // Runs of characters of one class, which are often words.
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut run_of = Vec::with_capacity(n);
+    for i in 0..n {
+        match runs.last_mut() {
+            Some(run) if classes[run.start] == classes[i] => run.end = i + 1,
+            _ => runs.push(i..i + 1),
+        }
+        run_of.push(runs.len() - 1);
+    }
+    let content = |run: Option<&Range<usize>>| run.map_or(BORDER.to_owned(), |run| signs[run.clone()].concat());
+    let of_unit = |i: usize| {
+        let mut seen = Seen { found: Vec::with_capacity(60), buffer: String::new() };
+        seen.add("bias", &[]);
+        let here = i as isize;
+        // Everything of one to four characters that lies near, and classes likewise.
+        for length in 1..=4_isize {
+            for first in -3..=(4 - length) {
+                if length > 1 && (first > 1 || first + length < 0) {
+                    continue;
+                }
+                let name = format!("{length} {first}");
+                let parts: Vec<&str> = (0..length).map(|k| at(here + first + k)).collect();
+                seen.add(&name, &[&parts.concat()]);
+                if length <= 3 {
+                    let kinds: String = (0..length).map(|k| class_at(here + first + k)).collect();
+                    seen.add("class", &[&name, &kinds]);
+                }
+            }
+        }
+        let run = &runs[run_of[i]];
+        let (place, left) = ((i - run.start).min(5).to_string(), (run.end - 1 - i).min(5).to_string());
+        let whole = content(Some(run));
+        let kind = classes[i].to_string();
+        seen.add("run", &[&whole]);
+        seen.add("run-place", &[&whole, &place]);
+        seen.add("place", &[&kind, &place]);
+        seen.add("left", &[&kind, &left]);
+        seen.add("place-left", &[&kind, &place, &left]);
+        let before = content(run_of[i].checked_sub(1).and_then(|r| runs.get(r)));
+        let behind = content(runs.get(run_of[i] + 1));
+        seen.add("run-before", &[&before]);
+        seen.add("run-behind", &[&behind]);
+        seen.add("run-behind-class", &[&kind, &behind]);
+        seen.add("run-before-class", &[&kind, &before]);
+        // How the run ends tells what it is: 市, 大学, 株式会社.
+        for n in 1..=2.min(run.len()) {
+            seen.add("run-ends", &[&kind, &signs[run.end - n..run.end].concat()]);
+        }
+        seen.found
+    };
+    (0..n).map(of_unit).collect()
+}

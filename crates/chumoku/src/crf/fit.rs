@@ -1,0 +1,252 @@
+//! Training: the penalised likelihood, climbed sentence by sentence (AdaGrad; Duchi, Hazan and Singer 2011).
+//!
+//! Each sentence is learnt from in its turn, so nothing depends on threads. Weights of features that a sentence does not have would
+//! only shrink by the penalty; that is made up for when they next occur.
+
+use super::Crf;
+use super::chain::{Sums, Transitions, best, score};
+use super::tags::Tags;
+use chumoku_kernels::Philox;
+use std::collections::HashMap;
+
+/// What squares of gradients begin with.
+const FLOOR: f32 = 0.1;
+/// Most weights; of larger data what is seen rarely is left out.
+const MOST_WEIGHTS: usize = 1 << 23;
+
+/// A sentence to learn from.
+pub(crate) struct Sentence {
+    /// Of each unit the hashes of what is seen.
+    pub(crate) seen: Vec<Vec<u64>>,
+    /// The label of each.
+    pub(crate) labels: Vec<usize>,
+}
+
+/// Scores of each label at each unit.
+pub(super) fn emissions(weights: &[f32], known: &[Vec<u32>], labels: usize) -> Vec<f32> {
+    let mut out = vec![0.0; known.len() * labels];
+    for (row, features) in out.chunks_exact_mut(labels).zip(known) {
+        for &feature in features {
+            let weights = &weights[feature as usize * labels..][..labels];
+            row.iter_mut().zip(weights).for_each(|(e, w)| *e += w);
+        }
+    }
+    out
+}
+
+/// Sentences whose features have numbers.
+pub(crate) struct Corpus {
+    tags: Tags,
+    /// Strictly ascending; a feature's number is its place.
+    hashes: Vec<u64>,
+    /// Of each sentence, of each unit, its features.
+    known: Vec<Vec<Vec<u32>>>,
+    labels: Vec<Vec<usize>>,
+}
+
+impl Corpus {
+    /// Numbers what is seen in these sentences, and what is seen more often alone where there is too much.
+    pub(crate) fn new(sentences: Vec<Sentence>, tags: Tags) -> Corpus {
+        Corpus::of_most(sentences, tags, MOST_WEIGHTS)
+    }
+
+    fn of_most(sentences: Vec<Sentence>, tags: Tags, most: usize) -> Corpus {
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        sentences.iter().flat_map(|s| &s.seen).flatten().for_each(|hash| *counts.entry(*hash).or_default() += 1);
+        let mut least = 1;
+        while counts.len() * tags.count() > most && !counts.is_empty() {
+            least += 1;
+            counts.retain(|_, n| *n >= least);
+        }
+        let mut hashes: Vec<u64> = counts.into_keys().collect();
+        hashes.sort_unstable();
+        let mut corpus = Corpus { tags, hashes, known: Vec::new(), labels: Vec::new() };
+        for sentence in sentences {
+            corpus.known.push(corpus.known(&sentence.seen));
+            corpus.labels.push(sentence.labels);
+        }
+        corpus
+    }
+
+    /// The numbers of what is seen of each unit, where it has one.
+    pub(crate) fn known(&self, seen: &[Vec<u64>]) -> Vec<Vec<u32>> {
+        let find = |hash: &u64| self.hashes.binary_search(hash).ok().map(|at| at as u32);
+        seen.iter().map(|seen| seen.iter().filter_map(find).collect()).collect()
+    }
+}
+
+/// How a model learns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Step size at first.
+    pub(crate) rate: f32,
+    /// The L2 penalty.
+    pub(crate) penalty: f32,
+}
+
+/// A model while it learns.
+pub(crate) struct Fit<'a> {
+    corpus: &'a Corpus,
+    rate: f32,
+    /// Of a sentence.
+    penalty: f32,
+    seed: u64,
+    epoch: u64,
+    /// Sentences seen.
+    step: u32,
+    weights: Vec<f32>,
+    /// Sums of squared gradients.
+    squares: Vec<f32>,
+    /// When each feature was last seen.
+    touched: Vec<u32>,
+    transitions: Transitions,
+    transition_squares: Vec<f64>,
+}
+
+impl<'a> Fit<'a> {
+    pub(crate) fn new(corpus: &'a Corpus, settings: Settings, seed: u64) -> Fit<'a> {
+        let (features, labels) = (corpus.hashes.len(), corpus.tags.count());
+        Fit {
+            corpus,
+            rate: settings.rate,
+            penalty: settings.penalty / corpus.known.len().max(1) as f32,
+            seed,
+            epoch: 0,
+            step: 0,
+            weights: vec![0.0; features * labels],
+            squares: vec![FLOOR; features * labels],
+            touched: vec![0; features],
+            transitions: corpus.tags.transitions(&vec![0.0; (labels + 1) * labels]),
+            transition_squares: vec![f64::from(FLOOR); (labels + 1) * labels],
+        }
+    }
+
+    /// Learns from each sentence once, in an order of its own. Gives the mean loss of a sentence, or none if one is not finite.
+    pub(crate) fn epoch(&mut self) -> Option<f64> {
+        self.epoch += 1;
+        let n = self.corpus.known.len();
+        let mut loss = 0.0;
+        for at in Philox::new(self.seed, 0x6372_6600 + self.epoch).permutation(n) {
+            let (known, labels) = (&self.corpus.known[at], &self.corpus.labels[at]);
+            if !known.is_empty() {
+                loss += self.step(known, labels)?;
+            }
+        }
+        Some(loss / n.max(1) as f64)
+    }
+
+    fn step(&mut self, known: &[Vec<u32>], truth: &[usize]) -> Option<f64> {
+        let labels = self.corpus.tags.count();
+        self.step = self.step.saturating_add(1);
+        self.shrink(known);
+        let e = emissions(&self.weights, known, labels);
+        let sums = Sums::of(&e, &self.transitions)?;
+        let loss = sums.log_z - score(&e, &self.transitions, truth);
+        let mut gradient = vec![0.0_f32; labels];
+        for (t, features) in known.iter().enumerate() {
+            gradient.iter_mut().zip(sums.marginals(t, labels)).for_each(|(g, p)| *g = p as f32);
+            gradient[truth[t]] -= 1.0;
+            for &feature in features {
+                let row = feature as usize * labels..(feature as usize + 1) * labels;
+                let all = self.weights[row.clone()].iter_mut().zip(&mut self.squares[row]).zip(&gradient);
+                for ((w, square), g) in all {
+                    *square += g * g;
+                    *w -= self.rate * g / square.sqrt();
+                }
+            }
+        }
+        let mut pairs = vec![0.0; self.transitions.scores.len()];
+        sums.add_pairs(&self.transitions, &mut pairs);
+        for (t, &label) in truth.iter().enumerate() {
+            let from = if t == 0 { labels } else { truth[t - 1] };
+            pairs[from * labels + label] -= 1.0;
+        }
+        for (at, gradient) in pairs.into_iter().enumerate() {
+            let score = self.transitions.scores[at];
+            if score.is_finite() && gradient != 0.0 {
+                let gradient = gradient + f64::from(self.penalty) * score;
+                self.transition_squares[at] += gradient * gradient;
+                self.transitions.set(at, score - f64::from(self.rate) * gradient / self.transition_squares[at].sqrt());
+            }
+        }
+        loss.is_finite().then_some(loss)
+    }
+
+    /// Makes up for what the penalty has done since these features were last seen.
+    fn shrink(&mut self, known: &[Vec<u32>]) {
+        let labels = self.corpus.tags.count();
+        for &feature in known.iter().flatten() {
+            let feature = feature as usize;
+            let since = self.step - self.touched[feature];
+            if since > 0 {
+                self.touched[feature] = self.step;
+                let row = feature * labels..(feature + 1) * labels;
+                let all = self.weights[row.clone()].iter_mut().zip(&self.squares[row]);
+                all.for_each(|(w, square)| *w /= 1.0 + self.rate * self.penalty * since as f32 / square.sqrt());
+            }
+        }
+    }
+
+    /// The best labels of a text, by what the corpus knows of its units.
+    pub(crate) fn best(&self, known: &[Vec<u32>]) -> Vec<usize> {
+        best(&emissions(&self.weights, known, self.corpus.tags.count()), &self.transitions)
+    }
+
+    /// The model as it is.
+    pub(crate) fn into_model(self) -> Crf {
+        let finite = |x: &f64| if x.is_finite() { *x as f32 } else { 0.0 };
+        Crf {
+            hashes: self.corpus.hashes.clone(),
+            weights: self.weights,
+            transitions: self.transitions.scores.iter().map(finite).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAGS: Tags = Tags { kinds: 1, each_word: false };
+
+    /// Feature 7 begins a span, 8 goes on with it, 9 is outside; 100 and above are seen once.
+    fn corpus() -> Corpus {
+        let sentence =
+            |i: u64| Sentence { seen: vec![vec![9, 100 + i], vec![7], vec![8], vec![9]], labels: vec![0, 1, 2, 0] };
+        Corpus::new((0..20).map(sentence).collect(), TAGS)
+    }
+
+    #[test]
+    fn what_is_seen_is_learnt() {
+        let corpus = corpus();
+        let mut fit = Fit::new(&corpus, Settings { rate: 0.3, penalty: 0.1 }, 1);
+        let first = fit.epoch().unwrap();
+        let later = (0..9).map(|_| fit.epoch().unwrap()).last().unwrap();
+        assert!(later < 0.1 * first, "{first} {later}");
+        assert_eq!(
+            fit.best(&corpus.known(&[vec![9], vec![7], vec![8], vec![8], vec![9], vec![7]])),
+            [0, 1, 2, 2, 0, 1]
+        );
+        // An inside has no beginning before it.
+        assert_ne!(fit.best(&corpus.known(&[vec![8]])), [2]);
+    }
+
+    #[test]
+    fn a_penalty_keeps_weights_small() {
+        let corpus = corpus();
+        let most = |penalty: f32| {
+            let mut fit = Fit::new(&corpus, Settings { rate: 0.3, penalty }, 1);
+            (0..5).for_each(|_| assert!(fit.epoch().is_some()));
+            fit.into_model().weights.iter().fold(0.0, |most: f32, w| most.max(w.abs()))
+        };
+        assert!(most(50.0) < 0.7 * most(0.0), "{} {}", most(50.0), most(0.0));
+    }
+
+    #[test]
+    fn of_large_data_the_rare_is_left_out() {
+        let sentence = |i: u64| Sentence { seen: vec![vec![9, 100 + i]], labels: vec![0] };
+        let corpus = Corpus::of_most((0..20).map(sentence).collect(), TAGS, 20 * TAGS.count());
+        assert_eq!(corpus.hashes, [9]);
+        assert_eq!(corpus.known[3], [[0]]);
+    }
+}

@@ -1,0 +1,39 @@
+//! A conditional random field: a label for each unit of a text, by what is seen of it and by the label before
+//! (Lafferty, McCallum and Pereira 2001). `chain.rs` has the sums and their gradient, `features.rs` what is seen, `tags.rs` the
+//! labels, `fit.rs` the training.
+
+mod chain;
+mod features;
+mod fit;
+mod tags;
+
+use crate::data::SpanUnit;
+pub(crate) use chain::{Sums, best};
+pub(crate) use features::features;
+pub(crate) use fit::{Corpus, Fit, Sentence, Settings};
+use std::ops::Range;
+pub(crate) use tags::Tags;
+
+/// A trained model.
+#[derive(Clone, Debug)]
+pub(crate) struct Crf {
+    /// Strictly ascending.
+    pub(crate) hashes: Vec<u64>,
+    /// (features, labels).
+    pub(crate) weights: Vec<f32>,
+    /// (labels + 1, labels), the last row that of the start; what is forbidden is 0.
+    pub(crate) transitions: Vec<f32>,
+}
+
+impl Crf {
+    /// The features of each unit that the model knows, by number.
+    pub(crate) fn known(&self, text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u32>> {
+        let find = |hash: u64| self.hashes.binary_search(&hash).ok().map(|at| at as u32);
+        features(text, units, unit).into_iter().map(|seen| seen.into_iter().filter_map(find).collect()).collect()
+    }
+
+    /// Scores of each label at each unit.
+    pub(crate) fn emissions(&self, known: &[Vec<u32>], labels: usize) -> Vec<f32> {
+        fit::emissions(&self.weights, known, labels)
+    }
+}

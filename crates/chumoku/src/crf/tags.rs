@@ -1,0 +1,93 @@
+//! The labels of a chain: what units get, and what that means in spans.
+
+use super::chain::Transitions;
+use std::ops::Range;
+
+/// Labels for spans of these kinds: `O`, then `B` and `I` of each kind (IOB2); or, where each word has a label, the kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tags {
+    pub(crate) kinds: usize,
+    pub(crate) each_word: bool,
+}
+
+impl Tags {
+    pub(crate) fn count(self) -> usize {
+        if self.each_word { self.kinds } else { 2 * self.kinds + 1 }
+    }
+
+    /// Whether a label may follow another; `count()` is the start. An `I` follows a `B` or `I` of its kind alone.
+    pub(crate) fn may_follow(self, from: usize, to: usize) -> bool {
+        let is_inside = !self.each_word && to > 0 && to.is_multiple_of(2);
+        !is_inside || from == to || from == to - 1
+    }
+
+    /// The label that goes on with a span of this kind, if there is one.
+    pub(crate) fn inside(self, kind: usize) -> Option<usize> {
+        (!self.each_word).then_some(2 * kind + 2)
+    }
+
+    /// The labels of a span of a kind over so many units.
+    pub(crate) fn path(self, kind: usize, units: usize) -> Vec<usize> {
+        match self.each_word {
+            true => vec![kind; units],
+            false => std::iter::once(2 * kind + 1).chain(std::iter::repeat(2 * kind + 2)).take(units).collect(),
+        }
+    }
+
+    /// The labels of `units` units with these spans, each of units and a kind. A unit that is in no span though each word has a label
+    /// gets the first.
+    pub(crate) fn encode(self, units: usize, spans: &[(Range<usize>, usize)]) -> Vec<usize> {
+        let mut labels = vec![0; units];
+        for (range, kind) in spans {
+            labels[range.clone()].copy_from_slice(&self.path(*kind, range.len()));
+        }
+        labels
+    }
+
+    /// The spans that labels mean.
+    pub(crate) fn decode(self, labels: &[usize]) -> Vec<(Range<usize>, usize)> {
+        let mut spans: Vec<(Range<usize>, usize)> = Vec::new();
+        for (i, &label) in labels.iter().enumerate() {
+            match label {
+                _ if self.each_word => spans.push((i..i + 1, label)),
+                0 => {}
+                inside if inside.is_multiple_of(2) => {
+                    if let Some((range, _)) = spans.last_mut() {
+                        range.end = i + 1;
+                    }
+                }
+                begin => spans.push((i..i + 1, begin / 2)),
+            }
+        }
+        spans
+    }
+
+    /// Transitions of these scores (count + 1, count), what may not be forbidden.
+    pub(crate) fn transitions(self, scores: &[f32]) -> Transitions {
+        let n = self.count();
+        let allowed = |at: usize| self.may_follow(at / n, at % n);
+        let score = |(at, x): (usize, &f32)| if allowed(at) { f64::from(*x) } else { f64::NEG_INFINITY };
+        Transitions::new(n, scores.iter().enumerate().map(score).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_come_back() {
+        let tags = Tags { kinds: 2, each_word: false };
+        let spans = vec![(0..2, 1), (2..3, 1), (3..4, 0), (5..8, 0)];
+        let labels = tags.encode(9, &spans);
+        assert_eq!(labels, [3, 4, 3, 1, 0, 1, 2, 2, 0]);
+        assert_eq!(tags.decode(&labels), spans);
+        let (outside, begin, inside) = (0, 3, 4);
+        assert!(tags.may_follow(begin, inside) && tags.may_follow(inside, inside) && tags.may_follow(inside, begin));
+        assert!(!tags.may_follow(outside, inside) && !tags.may_follow(1, inside) && !tags.may_follow(5, inside));
+        assert!(!tags.may_follow(2, inside) && tags.may_follow(5, begin) && tags.may_follow(5, outside));
+        let words = Tags { kinds: 3, each_word: true };
+        assert_eq!(words.decode(&[2, 2, 0]), [(0..1, 2), (1..2, 2), (2..3, 0)]);
+        assert!(words.may_follow(0, 2) && words.may_follow(3, 2) && words.count() == 3);
+    }
+}
