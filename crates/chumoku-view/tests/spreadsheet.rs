@@ -36,7 +36,7 @@ fn example(file: &Json) -> WorkedExample {
 }
 
 /// Examples with every operation, and heads of every kind.
-const RICH: [(&str, &str); 16] = [
+const RICH: [(&str, &str); 20] = [
     (
         // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
         "grouped",
@@ -121,6 +121,23 @@ const RICH: [(&str, &str); 16] = [
             "b_gate": [1, 0, 0.5], "W_2": [[1, 0], [0, 1], [-1, 1]], "gamma_2": [2, 1]},
             "options": {"activation": "silu", "norm_2": "pre", "rms_norm_2": true, "epsilon_2": 0.000001}}"#,
     ),
+    (
+        "classes of a text",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 4]], "W_class": [[8, 1], [0, 2]],
+            "b_class": [0.5, 0], "target": [[1, 0]]}, "options": {"pooling": "first"}}"#,
+    ),
+    (
+        "classes of tokens",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 4]], "W_class": [[1, -1, 0], [0, 0.5, 2]],
+            "target": [[0.5, 0.25, 0.25], [0, 1, 0]]}}"#,
+    ),
+    (
+        // exp(−2000) is 0 and has no logarithm; the first target has no use for it.
+        "a class without probability",
+        r#"{"inputs": {"weights": [[1]], "V": [[1, 0]], "W_class": [[2000, 0], [0, 1]], "target": [[1, 0]]},
+            "options": {"pooling": "mean"}}"#,
+    ),
+    ("the right class without probability", r#"{"inputs": {"logits": [[2000, 0]], "target": [[0.5, 0.5]]}}"#),
     (
         "activations",
         r#"{"inputs": {"weights": [[[0.25, 0.75]], [[0.5, 0.5]]], "V": [[1, 2], [3, -4]], "W_1": [[1, 0, -1], [0.5, 1, 2]],
@@ -234,7 +251,9 @@ fn shown(sheets: &Calculated<'_>, at: Place) -> f64 {
 /// An input that is not always the same, with another number: its step, its place, and the file with it.
 fn changed(case: &Case, trace: &Trace, draw: &mut Numbers) -> ((Place, f64), Case) {
     let mut below = |n: usize| ((draw.next() * n as f32) as usize).min(n - 1);
-    let given: Vec<_> = blocks(trace).into_iter().filter(|(step, _)| step.formula.is_none()).collect();
+    // The rows of a target would have another sum.
+    let is_free = |step: &TraceStep| step.formula.is_none() && step.name() != "target";
+    let given: Vec<_> = blocks(trace).into_iter().filter(|(step, _)| is_free(step)).collect();
     let (step, (sheet, row, column)) = given[below(given.len())];
     let [i, j] = [below(step.value.nrows()), below(step.value.ncols())];
     let x = (step.value[[i, j]] + f64::from(draw.next()) * 3.0 - 1.0) * 1.25;

@@ -110,18 +110,19 @@ impl Build<'_> {
         let x = self.input()?;
         let attention = self.attention(x)?;
         let last = self.feed_forward(x, attention)?;
-        self.vector(last)
+        let row = self.vector(last)?;
+        self.classes(row.or(last))
     }
 
     /// One row of the last ones: pooled, put through a dense layer, and divided by its length, as far as that is asked for.
-    fn vector(&mut self, last: Option<StepId>) -> Result<(), String> {
+    fn vector(&mut self, last: Option<StepId>) -> Result<Option<StepId>, String> {
         let options = &self.example.options;
         let hidden = self.given(Quantity::Hidden)?;
         let has = |quantity| self.example.inputs.contains_key(&quantity);
         let asks = options.unit_length || options.dense_tanh || has(Quantity::DenseW) || has(Quantity::Hidden);
         let Some(of) = hidden.or(last).filter(|_| !options.pooling.is_empty()) else {
             return match asks || !options.pooling.is_empty() {
-                false => Ok(()),
+                false => Ok(None),
                 true => Err(tr!(
                     "options.pooling: expected how rows become one (\"mean\", say), and hidden or what an output follows from",
                     "options.pooling: 行を一つにまとめる方法（\"mean\" など）と、hidden か、出力が導ける値が必要です"
@@ -137,9 +138,9 @@ impl Build<'_> {
             }
         }
         if options.unit_length {
-            self.program.compute(Quantity::Vector, None, Operation::UnitLength(row))?;
+            row = self.program.compute(Quantity::Vector, None, Operation::UnitLength(row))?;
         }
-        Ok(())
+        Ok(Some(row))
     }
 
     /// Attention; the last of its steps, if it comes to an output.

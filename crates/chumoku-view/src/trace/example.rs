@@ -28,6 +28,8 @@ pub struct WorkedExample {
     pub tokens: Vec<String>,
     /// The words of the keys: those of the queries unless it is set.
     pub key_tokens: Vec<String>,
+    /// The names of the classes, where it ends in some.
+    pub classes: Vec<String>,
     pub(crate) inputs: HashMap<Quantity, Vec<Array2<f64>>>,
     pub(crate) options: Options,
     /// In the order of a trace.
@@ -288,14 +290,16 @@ fn mask(text: &str) -> Result<MaskOption, String> {
 
 /// A list stands for a column of what has one number a row, and for a row of everything else.
 fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
-    match numbers.is_list && matches!(quantity, Quantity::Sums | Quantity::Largest) {
+    match numbers.is_list
+        && matches!(quantity, Quantity::Sums | Quantity::Largest | Quantity::ClassSums | Quantity::ClassLargest)
+    {
         true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
         false => numbers.matrices,
     }
 }
 
-const KEYS: [&str; 9] =
-    ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims", "count", "positions"];
+const KEYS: [&str; 10] =
+    ["title", "source", "tokens", "key_tokens", "classes", "inputs", "options", "claims", "count", "positions"];
 const OPTIONS: [&str; 24] = [
     "scale",
     "causal",
@@ -364,6 +368,7 @@ impl WorkedExample {
             source: file.plain("source", "", text_kind)?.unwrap_or_default(),
             tokens: file.plain("tokens", "", texts)?.unwrap_or_default(),
             key_tokens: file.plain("key_tokens", "", texts)?.unwrap_or_default(),
+            classes: file.plain("classes", "", texts)?.unwrap_or_default(),
             ..WorkedExample::default()
         };
         if let Some(figures) = figures(&file)? {

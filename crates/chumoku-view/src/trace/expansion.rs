@@ -38,6 +38,15 @@ pub enum Form {
     Average(Vec<f64>, f64),
     /// `tanh(a)`.
     Tanh(f64),
+    /// `ln(a)`.
+    Logarithm(f64),
+    /// `−(a₁·b₁ + a₂·b₂ + …) / n`.
+    MinusMean {
+        /// The factors of each term.
+        terms: Vec<[f64; 2]>,
+        /// n.
+        over: f64,
+    },
     /// What an activation makes of a: `max(0, a)`, say.
     Activated(Activation, f64),
     /// `a / √n`.
@@ -159,6 +168,13 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         }
         Operation::Activated { of: a, activation } => Form::Activated(*activation, of(*a)[at]),
         Operation::Tanh(a) => Form::Tanh(of(*a)[at]),
+        Operation::Logarithms(a) => Form::Logarithm(of(*a)[at]),
+        Operation::CrossEntropy { target, logarithms } => {
+            // A share of 0 takes nothing: of a one-hot target one term is left.
+            let terms = of(*target).iter().zip(of(*logarithms)).map(|(share, x)| [*share, *x]);
+            let terms = terms.filter(|[share, _]| *share != 0.0).collect();
+            Form::MinusMean { terms, over: of(*target).nrows() as f64 }
+        }
         Operation::UnitLength(a) => {
             let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
             Form::Quotient(of(*a)[at], length)
@@ -225,6 +241,16 @@ impl Expansion {
                 format!("({}) / {}", joined(terms.collect()), number(*over))
             }
             Form::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
+            Form::Logarithm(a) => format!("{}({})", if is_latex { "\\ln" } else { "ln" }, number(*a)),
+            Form::MinusMean { terms, over } => {
+                let product = |(k, [a, b]): (usize, &[f64; 2])| {
+                    let first = if k == 0 { number(*a) } else { signed(*a) };
+                    format!("{first}{times}{}", signed(*b))
+                };
+                let sum = joined(terms.iter().enumerate().map(product).collect());
+                let over = if *over == 1.0 { String::new() } else { format!(" / {}", number(*over)) };
+                format!("{}({sum}){over}", minus.trim())
+            }
             Form::Activated(activation, a) => {
                 let (a, own) = (number(*a), signed(*a));
                 match (activation, is_latex) {
@@ -292,6 +318,8 @@ impl Expansion {
             Form::Terms(terms) => terms.iter().sum(),
             Form::Average(terms, over) => terms.iter().sum::<f64>() / over,
             Form::Tanh(a) => a.tanh(),
+            Form::Logarithm(a) => a.ln(),
+            Form::MinusMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
             Form::Activated(activation, a) => a.activated(*activation),
             Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
             Form::Quotient(a, b) => {

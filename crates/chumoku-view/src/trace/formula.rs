@@ -29,6 +29,7 @@ pub(super) fn latex_symbol(symbol: &str) -> String {
         "γ" => "\\gamma",
         "β" => "\\beta",
         "ω" => "\\omega",
+        "ℒ" => "\\mathcal{L}",
         letter => letter,
     };
     let index = if index.len() > 2 { format!("\\mathrm{{{index}}}") } else { index.to_owned() };
@@ -153,6 +154,14 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         }
         Operation::Activated { of, activation } => spell(&own, &[name(of)], activated(*activation)),
         Operation::Tanh(of) => spell(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
+        Operation::Logarithms(of) => spell(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),
+        Operation::CrossEntropy { target, logarithms } => {
+            let pattern = match program.value(*target).nrows() {
+                1 => ["−Σⱼ {0} {1}", "-\\textstyle\\sum_j {0} {1}"],
+                _ => ["−Σᵢⱼ {0} {1} / n", "-\\textstyle\\sum_{i,j} {0} {1} / n"],
+            };
+            spell(&own, &[name(target), name(logarithms)], pattern)
+        }
         Operation::UnitLength(of) => spell(&own, &[name(of)], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
         Operation::Normalised { of, gamma, beta, .. } => {
             let ([before, after], mut letters) = ([gamma, beta], vec![name(of)]);

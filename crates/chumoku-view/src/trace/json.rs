@@ -48,6 +48,7 @@ impl Trace {
             "source": self.source,
             "tokens": self.tokens,
             "key_tokens": self.key_tokens,
+            "classes": self.classes,
             "steps": self.steps.iter().map(|step| step.to_json(lang)).collect::<Value>(),
             "cut": cut,
             "agreements": agreements.collect::<Value>(),

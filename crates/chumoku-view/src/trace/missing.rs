@@ -35,9 +35,10 @@ impl WorkedExample {
     /// What is missing for a quantity, each with what may be given in its place.
     fn unmet(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
-            Activated, Biased, Concat, Dense, DenseTanh, DenseW, Embeddings, Exponentials, FeedForward, FinalNorm,
-            FinalNorm2, Gate, Gated, HeadOutput, Hidden, Inner, K, Largest, Masked, Memory, Norm, Norm2, NormedK,
-            NormedQ, Output, Pooled, Positions, Q, Residual, Residual2, Scaled, Scores, Sums, TurnedK, TurnedQ, V,
+            Activated, Biased, ClassExponentials, ClassLargest, ClassSums, ClassW, Concat, Dense, DenseTanh, DenseW,
+            Embeddings, Exponentials, FeedForward, FinalNorm, FinalNorm2, Gate, Gated, HeadOutput, Hidden, Inner, K,
+            Largest, LogProbabilities, Logits, Loss, Masked, Memory, Norm, Norm2, NormedK, NormedQ, Output, Pooled,
+            Positions, Probabilities, Q, Residual, Residual2, Scaled, Scores, Sums, Target, TurnedK, TurnedQ, V,
             Vector, W1, W2, WGate, WK, WQ, WV, Weights, X,
         };
         if self.has(quantity) {
@@ -89,6 +90,13 @@ impl WorkedExample {
             Dense => [self.unmet(Pooled), option(self.has(DenseW), DenseW.name())].concat(),
             DenseTanh => [self.unmet(Dense), option(options.dense_tanh, "options.dense_tanh")].concat(),
             Vector => [self.unmet(Pooled), option(options.unit_length, "options.unit_length")].concat(),
+            Logits | ClassLargest | ClassExponentials | ClassSums | Probabilities => {
+                option(self.has(ClassW), "W_class")
+            }
+            LogProbabilities | Loss => {
+                let target = option(self.has(Target), "target");
+                [option(self.has(ClassW) || self.has(Logits), "W_class"), target].concat()
+            }
             Scores => both(Q, K),
             Scaled if self.has(Scores) => {
                 option(options.scale.or(options.beta).is_some() || options.head_dim.is_some(), "options.d_k")

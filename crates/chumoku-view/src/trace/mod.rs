@@ -9,6 +9,7 @@ mod build;
 mod builder;
 mod builtin;
 mod check;
+mod classes;
 mod example;
 mod expansion;
 mod feed_forward;

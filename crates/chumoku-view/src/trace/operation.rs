@@ -65,6 +65,10 @@ pub(crate) enum Operation {
     Activated { of: StepId, activation: Activation },
     /// `tanh(A)`.
     Tanh(StepId),
+    /// `ln(A)`.
+    Logarithms(StepId),
+    /// `−Σ T ∘ L / rows` of targets T and the logarithms L of probabilities, one number; a share of 0 takes nothing.
+    CrossEntropy { target: StepId, logarithms: StepId },
     /// Each row divided by its length; a row of nothing stays one.
     UnitLength(StepId),
 }
@@ -85,12 +89,14 @@ impl Operation {
             | Operation::Shares { of: a, .. }
             | Operation::OneHot(a)
             | Operation::Tanh(a)
+            | Operation::Logarithms(a)
             | Operation::UnitLength(a)
             | Operation::Normalised { of: a, .. }
             | Operation::RmsNormalised { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::Mixture([a, b]) => (of(*a).0, of(*b).1),
             Operation::ProductTransposed([a, b]) => (of(*a).0, of(*b).0),
             Operation::Columns { of: a, range } => (of(*a).0, range.len()),
+            Operation::CrossEntropy { .. } => (1, 1),
             Operation::Pooled { of: a, ways } => (1, ways.len() * of(*a).1),
             Operation::Largest(a) | Operation::RowSums(a) => (of(*a).0, 1),
             Operation::Joined(parts) => {
@@ -180,6 +186,13 @@ impl Operation {
             }
             Operation::Activated { of, activation } => each(value(*of), |_, x| x.activated(*activation)),
             Operation::Tanh(of) => each(value(*of), |_, x| x.tanh()),
+            Operation::Logarithms(of) => each(value(*of), |_, x| x.ln()),
+            Operation::CrossEntropy { target, logarithms } => {
+                let (target, logarithms) = (value(*target), value(*logarithms));
+                let terms = target.iter().zip(&logarithms);
+                let sum = terms.fold(S::of(0.0), |sum, (share, x)| sum.sub(share.share_of(*x)));
+                Array2::from_elem((1, 1), sum.div(S::of(target.nrows() as f64)))
+            }
             Operation::UnitLength(of) => {
                 let mut y = value(*of).to_owned();
                 for mut row in y.rows_mut() {

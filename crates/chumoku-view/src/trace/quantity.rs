@@ -66,6 +66,16 @@ pub(crate) enum Quantity {
     Dense,
     DenseTanh,
     Vector,
+    ClassW,
+    ClassB,
+    Logits,
+    ClassLargest,
+    ClassExponentials,
+    ClassSums,
+    Probabilities,
+    Target,
+    LogProbabilities,
+    Loss,
 }
 
 use Quantity::*;
@@ -95,13 +105,17 @@ pub(crate) enum Axis {
     Pooled,
     /// Width of the text's vector.
     Vector,
+    /// What is classified: the text where its rows are pooled, else each token.
+    Answers,
+    /// The classes.
+    Classes,
     /// One number.
     One,
 }
 
 impl Quantity {
     /// All of them, in the order of a trace.
-    pub(crate) const ALL: [Quantity; 61] = [
+    pub(crate) const ALL: [Quantity; 71] = [
         Embeddings,
         Positions,
         X,
@@ -163,6 +177,16 @@ impl Quantity {
         Dense,
         DenseTanh,
         Vector,
+        ClassW,
+        ClassB,
+        Logits,
+        ClassLargest,
+        ClassExponentials,
+        ClassSums,
+        Probabilities,
+        Target,
+        LogProbabilities,
+        Loss,
     ];
 
     /// Its name in files.
@@ -229,6 +253,16 @@ impl Quantity {
             Dense => "dense",
             DenseTanh => "dense_tanh",
             Vector => "vector",
+            ClassW => "W_class",
+            ClassB => "b_class",
+            Logits => "logits",
+            ClassLargest => "class_max",
+            ClassExponentials => "class_exponentials",
+            ClassSums => "class_sums",
+            Probabilities => "probabilities",
+            Target => "target",
+            LogProbabilities => "log_probabilities",
+            Loss => "loss",
         }
     }
 
@@ -301,6 +335,16 @@ impl Quantity {
             Dense => "D",
             DenseTanh => "D′",
             Vector => "v",
+            ClassW => "W_C",
+            ClassB => "b_C",
+            Logits => "Z",
+            ClassLargest => "m_C",
+            ClassExponentials => "E_C",
+            ClassSums => "z_C",
+            Probabilities => "P_C",
+            Target => "T",
+            LogProbabilities => "L_C",
+            Loss => "ℒ",
         }
     }
 
@@ -332,6 +376,11 @@ impl Quantity {
             Pooled => [Axis::One, Axis::Pooled],
             DenseW => [Axis::Pooled, Axis::Vector],
             DenseB | Dense | DenseTanh | Vector => [Axis::One, Axis::Vector],
+            ClassW => [Axis::Vector, Axis::Classes],
+            ClassB => [Axis::One, Axis::Classes],
+            Logits | ClassExponentials | Probabilities | Target | LogProbabilities => [Axis::Answers, Axis::Classes],
+            ClassLargest | ClassSums => [Axis::Answers, Axis::One],
+            Loss => [Axis::One, Axis::One],
         }
     }
 
@@ -401,6 +450,16 @@ impl Quantity {
             Dense => ("Dense layer", "全結合層"),
             DenseTanh => ("Activation of the dense layer", "全結合層の活性化"),
             Vector => ("Vector of the text", "テキストのベクトル"),
+            ClassW => ("Weights of the classes", "クラスの重み行列"),
+            ClassB => ("Bias of the classes", "クラスのバイアス"),
+            Logits => ("Logits", "ロジット"),
+            ClassLargest => ("Largest logit", "ロジットの最大値"),
+            ClassExponentials => ("Exponentials of the logits", "ロジットの指数"),
+            ClassSums => ("Sum of the exponentials of the logits", "ロジットの指数の和"),
+            Probabilities => ("Probabilities of the classes", "クラスの確率"),
+            Target => ("Target", "正解"),
+            LogProbabilities => ("Logarithms of the probabilities", "確率の対数"),
+            Loss => ("Cross-entropy loss", "交差エントロピー損失"),
         };
         lang.pick(en, ja)
     }

@@ -25,6 +25,8 @@ pub struct Trace {
     pub tokens: Vec<String>,
     /// The words of the keys.
     pub key_tokens: Vec<String>,
+    /// The names of the classes, where it ends in some.
+    pub classes: Vec<String>,
     /// The steps, in order.
     pub steps: Vec<TraceStep>,
     /// The steps of the other heads, in order: what a spreadsheet computes the rest from.
@@ -118,6 +120,10 @@ impl TraceStep {
 
     pub(super) fn axes(&self) -> [Axis; 2] {
         match (self.quantity, &self.operation) {
+            // What is classified is the text, unless every token is.
+            (quantity, _) if quantity.axes()[0] == Axis::Answers => {
+                [if self.value.nrows() == 1 { Axis::One } else { Axis::Queries }, quantity.axes()[1]]
+            }
             // Without W_O the output is as wide as the values.
             (Quantity::Output, Operation::Mixture(_) | Operation::Joined(_)) => Quantity::HeadOutput.axes(),
             _ => self.quantity.axes(),
@@ -175,6 +181,7 @@ impl WorkedExample {
             source: self.source.clone(),
             tokens: self.tokens.clone(),
             key_tokens,
+            classes: self.classes.clone(),
             steps: shown.into_iter().map(|id| step(&program, id, heads)).collect(),
             others: others.into_iter().map(|id| step(&program, id, heads)).collect(),
             agreements: Vec::new(),
@@ -220,7 +227,8 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             Axis::Pooled => pooled.into(),
             Axis::Vector => if has_dense { "d" } else { pooled }.into(),
             Axis::ValueWidth => width("d_v"),
-            Axis::One => "1".into(),
+            Axis::Classes => "c".into(),
+            Axis::One | Axis::Answers => "1".into(),
         }
     });
     shown
@@ -239,7 +247,7 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
     let is_empty = |row: ndarray::ArrayView1<'_, f64>| row.iter().all(|&x| x == 0.0);
     let mut found = Vec::new();
     match (quantity, operation) {
-        (Quantity::Weights, _) if !sees_nothing => {
+        (Quantity::Weights | Quantity::Probabilities | Quantity::Target, _) if !sees_nothing => {
             let differs = |row: ndarray::ArrayView1<'_, f64>| if is_empty(row) { 0.0 } else { (row.sum() - 1.0).abs() };
             // Given weights have the digits that they were printed with.
             let room = if *operation == Operation::Given { 5e-3 } else { TOLERANCE };
@@ -303,5 +311,8 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
 
 /// Whether −∞ is what it should be.
 pub(super) fn is_masking(operation: &Operation) -> bool {
-    matches!(operation, Operation::Masked { .. } | Operation::Largest(_) | Operation::Biased { .. })
+    matches!(
+        operation,
+        Operation::Masked { .. } | Operation::Largest(_) | Operation::Biased { .. } | Operation::Logarithms(_)
+    )
 }

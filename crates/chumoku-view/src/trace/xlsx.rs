@@ -83,6 +83,10 @@ impl Named {
     fn column(&self, j: usize) -> String {
         format!("{}:{}", self.at(0, j), self.cell(self.block.rows - 1, j))
     }
+
+    fn all(&self) -> String {
+        format!("{}:{}", self.at(0, 0), self.cell(self.block.rows - 1, self.block.columns - 1))
+    }
 }
 
 /// What a cell reads of a step: a number, a row or a column of it.
@@ -314,7 +318,7 @@ impl Layout<'_> {
                 format!("IFERROR({},{})", terms.join("+"), literal(came))
             }
             // Says by itself that there is none.
-            Operation::Largest(_) if all_numbers => formula,
+            Operation::Largest(_) | Operation::Logarithms(_) if all_numbers => formula,
             _ if all_numbers && (truth.is_finite() || reads.is_empty()) => formula,
             // Too large for a number, or 0/0.
             _ if all_numbers => format!("IFERROR({formula},{})", literal(truth)),
@@ -355,10 +359,7 @@ impl Layout<'_> {
             (Some(i), Some(j)) => (from.at(i, j), 1),
             (Some(i), None) => (from.row(i), from.block.columns),
             (None, Some(j)) => (from.column(j), from.block.rows),
-            (None, None) => {
-                let Block { rows, columns, .. } = from.block;
-                (format!("{}:{}", from.at(0, 0), from.cell(rows - 1, columns - 1)), rows * columns)
-            }
+            (None, None) => (from.all(), from.block.rows * from.block.columns),
         };
         Some(match read.is_masked {
             true => format!("COUNT({range})+COUNTIF({range},\"-∞\")={count}"),
@@ -455,6 +456,25 @@ impl Layout<'_> {
                 }
             }
             Operation::Tanh(of) => format!("TANH({})", block(of)?.at(i, j)),
+            // Of 0 there is no logarithm in a spreadsheet.
+            Operation::Logarithms(of) => {
+                let x = block(of)?.at(i, j);
+                format!("IF({x}=0,\"-∞\",LN({x}))")
+            }
+            Operation::CrossEntropy { target, logarithms } => {
+                let (target, logarithms) = (block(target)?, block(logarithms)?);
+                let Block { rows, columns, .. } = target.block;
+                if rows * columns > TERMS {
+                    return Some(format!("-SUMPRODUCT({},{})/{rows}", target.all(), logarithms.all()));
+                }
+                let term = |k: usize| {
+                    let (share, x) = (target.at(k / columns, k % columns), logarithms.at(k / columns, k % columns));
+                    format!("IF({share}=0,0,{share}*{x})")
+                };
+                let terms: Vec<String> = (0..rows * columns).map(term).collect();
+                // What was to come and had no probability.
+                format!("IFERROR(-({})/{rows},{})", terms.join("+"), literal(f64::INFINITY))
+            }
             Operation::UnitLength(of) => {
                 let from = block(of)?;
                 let row = from.row(i);
@@ -524,7 +544,11 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
         Operation::Scaled { of, .. }
         | Operation::Biased { of, .. }
         | Operation::Activated { of, .. }
+        | Operation::Logarithms(of)
         | Operation::Tanh(of) => vec![numbers(of, row, column)],
+        Operation::CrossEntropy { target, logarithms } => {
+            vec![numbers(target, None, None), masked(logarithms, None, None)]
+        }
         Operation::Largest(of) | Operation::OneHot(of) => vec![masked(of, row, None)],
         Operation::Exponentials { of, largest } => {
             let largest = largest.iter().map(|id| masked(id, row, Some(0)));
