@@ -482,6 +482,18 @@ fn a_trace_of_a_model_adds_up() {
     let step = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
     let tokens = trace["tokens"].as_array().unwrap().len();
     assert_eq!(step["shape"], serde_json::json!([tokens, tokens]));
+    // It goes on to what the network answers, from whatever layer.
+    assert_eq!(trace["classes"], serde_json::json!(["neg", "pos"]));
+    let steps = |trace: &Value| trace["steps"].as_array().unwrap().iter().rev().take(5).cloned().collect::<Vec<_>>();
+    let first = ["trace", "--model", "films", "--text", "a good film", "--format", "json", "--layer", "1"];
+    let first = place.run(&first).ok().json();
+    assert!(difference(&first) < 1e-5, "{}", first["agreements"]);
+    let names = ["probabilities", "class_sums", "class_exponentials", "class_max", "logits"];
+    for (trace, k) in [&trace, &first].into_iter().flat_map(|trace| (0..5).map(move |k| (trace, k))) {
+        assert_eq!(steps(trace)[k]["name"], names[k]);
+    }
+    let p = |trace: &Value, k: usize| steps(trace)[0]["matrix"][0][k].as_f64().unwrap();
+    assert!((0..2).all(|k| (p(&trace, k) - p(&first, k)).abs() < 1e-5), "{trace}");
     place.refuses(
         &["trace", "--model", "films", "--text", "x", "--layer", "9"],
         &["layer 9: this model has layers 1 to"],
@@ -506,6 +518,14 @@ fn a_trace_of_a_model_adds_up() {
         place.run(&["trace", "--model", "films", "--text", &long, "--depth", "shapes", "--lang", "ja"]).ok().stdout;
     assert!(cut.contains(" トークンのうち最初の "), "{cut}");
     place.refuses(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
+
+    // Of several answers at once there are no shares.
+    let rows: String = (0..60).map(|i| format!("good film number {i},4.{i}\nbad film number {i},1.{i}\n")).collect();
+    place.write("ratings.csv", format!("text,rating\n{rows}"));
+    place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).ok();
+    let trace = place.run(&["trace", "--model", "ratings", "--text", "a good film", "--format", "json"]).ok().json();
+    assert_eq!(trace["steps"].as_array().unwrap().last().unwrap()["name"], "residual_2");
+    assert_eq!(trace["classes"], serde_json::json!([]));
 
     place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).ok();
     place.refuses(&["trace", "--model", "gru", "--text", "x"], &["recurrent network"]);

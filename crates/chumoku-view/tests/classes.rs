@@ -52,6 +52,31 @@ fn a_wrong_loss_is_found_and_what_follows_from_rounded_numbers_is_not_wrong() {
 }
 
 #[test]
+fn a_head_is_checked_in_numbers_worked_by_hand() {
+    // (6, 8)/√50, whose first entry the dense layer doubles; of (1.697, −1.131) relu leaves the first, and its mean square
+    // is half its own.
+    let file = |claims: &str| {
+        format!(
+            r#"{{"inputs": {{"weights": [[1]], "V": [[6, 8]], "gamma_last": [1, 1], "W_dense": [[2, 0], [0, -1]],
+            "gamma_dense": [1, 1], "W_class": [[1, 0], [0, 1]]}}, "options": {{"last_norm": "rms", "epsilon_last": 0,
+            "pooling": "mean", "dense_activation": "relu", "dense_norm": "rms", "epsilon_dense": 0}}, "claims": {{{claims}}}}}"#
+        )
+    };
+    let claims = r#""last_norm": [["0.8485", "1.1314"]], "dense": [["1.6971", "-1.1314"]],
+        "dense_activated": [["1.6971", "0.0000"]], "dense_norm": [["1.4142", "0.0000"]], "logits": [["1.4142", "0.0000"]],
+        "probabilities": [["0.8044", "0.1956"]]"#;
+    let checked = example(&file(claims)).unwrap().check().unwrap();
+    assert!(checked.steps.iter().all(|step| step.verdict == Verdict::Holds), "{checked:?}");
+    assert_eq!(checked.steps.len(), 6);
+    let checked =
+        example(&file(&claims.replace("1.4142\", \"0.0000\"]], \"logits", "1.5142\", \"0.0000\"]], \"logits")))
+            .unwrap();
+    let checked = checked.check().unwrap();
+    let wrong = checked.steps.iter().find(|step| step.verdict == Verdict::Wrong).unwrap();
+    assert_eq!(wrong.name, "dense_norm");
+}
+
+#[test]
 fn what_does_not_fit_is_said() {
     let cases = [
         (r#""b_class": [1]"#, "", "inputs.b_class: expected inputs.W_class too"),
@@ -75,6 +100,27 @@ fn what_does_not_fit_is_said() {
         let text = format!(r#"{{{keys}"inputs": {{"weights": [[1]], "V": [[2]], {inputs}}}}}"#);
         let problem = example(&text).and_then(|example| example.trace(0)).unwrap_err();
         assert!(problem.contains(said), "{text}: {problem}");
+    }
+    for (options, inputs, said) in [
+        (r#""dense_norm": "rms""#, "", "options.dense_norm: expected inputs.W_dense too"),
+        (r#""dense_norm": "batch""#, "", "options.dense_norm: expected \"layer\" or \"rms\", found"),
+        (r#""dense_activation": "tanh""#, "", "options.dense_activation: expected \"relu\", "),
+        (r#""dense_tanh": true, "dense_activation": "relu""#, r#", "W_dense": [[1]]"#, "expected one of both"),
+        (r#""num_heads": 1"#, r#", "gamma_last": [1]"#, "gamma_last and norm_beta_last: expected options.last_norm"),
+        (r#""last_norm": "rms""#, r#", "norm_beta_last": [1]"#, "options.last_norm: expected no norm_beta_last"),
+    ] {
+        let text = format!(
+            r#"{{"inputs": {{"weights": [[1]], "V": [[2]]{inputs}}}, "options": {{"pooling": "mean", {options}}}}}"#
+        );
+        let problem = example(&text).and_then(|example| example.trace(0)).unwrap_err();
+        assert!(problem.contains(said), "{text}: {problem}");
+    }
+    for (claim, said) in [("last_norm", "options.last_norm"), ("dense_norm", "W_dense and options.dense_norm")] {
+        let text = format!(
+            r#"{{"inputs": {{"weights": [[1]], "V": [[2]]}}, "options": {{"pooling": "mean"}}, "claims": {{"{claim}": [[1]]}}}}"#
+        );
+        let problem = example(&text).unwrap().check().unwrap_err();
+        assert!(problem.ends_with(&format!("give {said}")), "{problem}");
     }
     // Thirds have the digits that they were printed with.
     let thirds = r#"{"inputs": {"logits": [[1, 2, 3]], "target": [["0.333", "0.333", "0.333"]]}}"#;

@@ -36,7 +36,7 @@ fn example(file: &Json) -> WorkedExample {
 }
 
 /// Examples with every operation, and heads of every kind.
-const RICH: [(&str, &str); 20] = [
+const RICH: [(&str, &str); 21] = [
     (
         // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
         "grouped",
@@ -132,6 +132,13 @@ const RICH: [(&str, &str); 20] = [
             "target": [[0.5, 0.25, 0.25], [0, 1, 0]]}}"#,
     ),
     (
+        "a classifier's head",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 5]], "gamma_last": [2, 1], "norm_beta_last": [0, 1],
+            "W_dense": [[1, 2, -1], [0, 1, 1]], "b_dense": [0.5, 0, -1], "gamma_dense": [1, 0.5, 2],
+            "W_class": [[1, 0], [0, 2], [1, 1]], "target": [[1, 0]]}, "options": {"last_norm": "layer", "pooling": "mean",
+            "dense_activation": "gelu", "dense_norm": "rms", "epsilon_dense": 0.001}}"#,
+    ),
+    (
         // exp(−2000) is 0 and has no logarithm; the first target has no use for it.
         "a class without probability",
         r#"{"inputs": {"weights": [[1]], "V": [[1, 0]], "W_class": [[2000, 0], [0, 1]], "target": [[1, 0]]},
@@ -200,6 +207,12 @@ fn model() -> &'static (Trace, Case) {
             options["rotary_base"] = json!(10_000.0);
         }
         (options["activation"], options["norm_2"]) = (json!("gelu"), options["norm"].clone());
+        // As it is trained: the mean of the rows, normalised behind the last layer.
+        options["pooling"] = json!("mean");
+        if is_pre {
+            options["last_norm"] = json!("layer");
+        }
+        assert_eq!(trace.steps.last().unwrap().name(), "probabilities");
         let file = json!({"inputs": inputs, "options": options});
         (trace, Case { name: "model".into(), file, head: 1 })
     })

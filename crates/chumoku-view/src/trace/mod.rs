@@ -31,6 +31,7 @@ mod report;
 mod shown;
 mod sublayer;
 mod text;
+mod vector;
 mod words;
 #[cfg(feature = "spreadsheets")]
 mod xlsx;
