@@ -384,6 +384,8 @@ fn trace_shows_an_example_in_every_form() {
         place.run(&["trace", "--input", "right.json", "--format", format, "--out", "shown"]).ok();
         assert_eq!(place.read("shown"), shown);
     }
+    let backward = place.run(&["trace", "--example", "review-loss", "--backward", "--depth", "steps"]).ok().stdout;
+    assert!(backward.contains("dX = dQ W_Qᵀ + dK W_Kᵀ + dV W_Vᵀ + dR"), "{backward}");
     place.run(&["trace", "--example", "book", "--format", "xlsx", "--out", "book.xlsx"]).ok();
     assert!(std::fs::read(place.path("book.xlsx")).unwrap().starts_with(b"PK"));
 }
@@ -426,6 +428,9 @@ fn what_cannot_be_traced_is_said() {
     place.refuses(&["trace", "--example", "book", "--digits", "16"], &["--digits", "whole number from 1 to 15"]);
     place.refuses(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected 1 to 1"]);
     place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
+    place.refuses(&["trace", "--example", "book", "--backward"], &["tracing book: gradients: expected a loss"]);
+    place.refuses(&["trace", "--example", "waves", "--backward"], &["this example is about sizes, not matrices"]);
+    place.refuses(&["trace", "--model", "x", "--text", "x", "--backward"], &["--backward", "--model"]);
     place.refuses(
         &["trace", "--input", "none.json"],
         &["none.json: opening the data: expected a file, found nothing of that name; "],

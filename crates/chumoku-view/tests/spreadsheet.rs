@@ -6,7 +6,9 @@ mod common;
 use chumoku::train::{Training, train};
 use chumoku::{TextClassifier, builtin as data};
 use chumoku_view::Lang;
-use chumoku_view::trace::{AttentionPlace, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
+use chumoku_view::trace::{
+    AttentionPlace, StepKind, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
+};
 use common::spreadsheet::{Book, Calculated, Cell, Place, Value, stripped};
 use common::traces::{INFINITE, ODD, infinite, number, odd, one_token};
 use common::{Numbers, with};
@@ -245,7 +247,13 @@ fn assert_comes_to(name: &str, trace: &Trace, cell: impl Fn(Place) -> f64) {
             let title = step.title(Lang::En);
             assert!(is_near(found, truth), "{name}: {title}[{i}, {j}]: the sheet says {found}, the trace {truth}");
         }
-        for (i, row) in step.value.rows().into_iter().enumerate().filter(|_| step.name() == "weights") {
+        for (i, row) in step
+            .value
+            .rows()
+            .into_iter()
+            .enumerate()
+            .filter(|_| step.name() == "weights" && step.kind == StepKind::Value)
+        {
             let (found, truth) = (cell((sheet, top + i, column + row.len())), row.sum());
             assert!(is_near(found, truth), "{name}: sum of row {i}: the sheet says {found}, the trace {truth}");
         }
@@ -336,6 +344,32 @@ fn formulas_alone_come_to_the_numbers_and_follow_every_change() {
             assert!(matches!(book.cells.insert(at, Cell::Number(x)), Some(Cell::Number(_))));
             let sheets = book.calculated();
             assert_comes_to(&format!("{} with {x} at {at:?}", case.name), &new.trace(), |at| shown(&sheets, at));
+        }
+    }
+}
+
+#[test]
+fn gradients_are_formulas_and_follow_every_change() {
+    let heads = r#"{"inputs": {"X": [[1, 0.5, -1, 2], [0, 1, 0.25, -0.5]], "W_Q": [[1, 0], [0, 1], [0.5, 1], [0, 1]],
+        "W_K": [[0, 1], [1, 1], [0.5, 0.25], [0, 1]], "b_K": [0.3, 0], "W_V": [[1, 0], [0, 1], [0.5, 0], [0, -1]],
+        "W_O": [[1, 0, 0, 0.5], [0, 1, 0, 0]], "W_class": [[1, 0, -1], [0, 1, 0.5], [0.5, 0.5, 0], [1, -1, 0]],
+        "target": [[0, 1, 0], [0.5, 0.25, 0.25]]}, "options": {"num_heads": 2, "causal": true, "residual": true}}"#;
+    let review =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("worked/review-loss.json")).unwrap();
+    let mut draw = Numbers::new(5);
+    for (name, text, head) in [("review", &review[..], 0), ("heads", heads, 1)] {
+        let case = Case { name: name.into(), file: serde_json::from_str(text).unwrap(), head };
+        let backward = |case: &Case| example(&case.file).trace_backward(case.head).unwrap();
+        let trace = backward(&case);
+        assert_eq!(trace.steps.last().unwrap().symbol, "dX");
+        let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
+        assert_comes_to(name, &trace, |at| shown(&book.calculated(), at));
+        for _ in 0..8 {
+            let ((at, x), new) = changed(&case, &trace, &mut draw);
+            let mut book = book.clone();
+            assert!(matches!(book.cells.insert(at, Cell::Number(x)), Some(Cell::Number(_))));
+            let sheets = book.calculated();
+            assert_comes_to(&format!("{name} with {x} at {at:?}"), &backward(&new), |at| shown(&sheets, at));
         }
     }
 }

@@ -47,6 +47,10 @@ pub enum Form {
         /// n.
         over: f64,
     },
+    /// `(a − b) / n`.
+    Difference([f64; 2], f64),
+    /// `a · (g − m)`, with m the sum of all shares of a row times their gradients.
+    SoftmaxGradient([f64; 3]),
     /// What an activation makes of a: `max(0, a)`, say.
     Activated(Activation, f64),
     /// `a / √n`.
@@ -114,6 +118,26 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         Operation::ProductTransposed([a, b]) => {
             Form::Products { terms: products(*a, &|k| of(*b)[[column, k]]), bias: None }
         }
+        Operation::TransposedProduct([a, b]) => {
+            let factors = of(*a).column(row).into_iter().zip(of(*b).column(column));
+            Form::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
+        }
+        Operation::ProductsTransposed { pairs, added } if pairs.is_empty() => {
+            Form::Terms(added.iter().map(|id| of(*id)[at]).collect())
+        }
+        Operation::ProductsTransposed { pairs, added } => {
+            let terms = pairs.iter().flat_map(|[a, b]| products(*a, &|k| of(*b)[[column, k]])).collect();
+            let bias = added.iter().map(|id| of(*id)[at]).reduce(|sum, x| sum + x);
+            Form::Products { terms, bias }
+        }
+        Operation::Difference { of: [a, b], over } => Form::Difference([of(*a)[at], of(*b)[at]], *over),
+        Operation::SoftmaxGradient { shares, gradient } => {
+            let terms = of(*shares).row(row).into_iter().zip(of(*gradient).row(row));
+            let mean = terms.map(|(share, g)| if *share == 0.0 { 0.0 } else { share * g }).sum();
+            Form::SoftmaxGradient([of(*shares)[at], of(*gradient)[at], mean])
+        }
+        Operation::Spread { of: a, over, .. } => Form::Quotient(of(*a)[[0, column]], *over),
+        Operation::ColumnSums(a) => Form::Terms(of(*a).column(column).to_vec()),
         Operation::Turned { of: a, angles } => {
             let (width, half) = (columns, columns / 2);
             let (i, is_first) = (column % half.max(1), column < half);
@@ -251,6 +275,13 @@ impl Expansion {
                 let over = if *over == 1.0 { String::new() } else { format!(" / {}", number(*over)) };
                 format!("{}({sum}){over}", minus.trim())
             }
+            Form::Difference([a, b], over) => match *over == 1.0 {
+                true => format!("{}{minus}{}", number(*a), signed(*b)),
+                false => format!("({}{minus}{}) / {}", number(*a), signed(*b), number(*over)),
+            },
+            Form::SoftmaxGradient([a, g, mean]) => {
+                format!("{}{times}({}{minus}{})", number(*a), number(*g), signed(*mean))
+            }
             Form::Activated(activation, a) => {
                 let (a, own) = (number(*a), signed(*a));
                 match (activation, is_latex) {
@@ -320,6 +351,8 @@ impl Expansion {
             Form::Tanh(a) => a.tanh(),
             Form::Logarithm(a) => a.ln(),
             Form::MinusMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
+            Form::Difference([a, b], over) => (a - b) / over,
+            Form::SoftmaxGradient([a, g, mean]) => a * (g - mean),
             Form::Activated(activation, a) => a.activated(*activation),
             Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
             Form::Quotient(a, b) => {

@@ -4,6 +4,7 @@
 //! from the input to the output, computed in f64. [`WorkedExample::check`] holds claims against it, and
 //! [`WorkedExample::trace`] shows it: as text, Markdown, LaTeX or JSON.
 
+mod backward;
 mod belief;
 mod build;
 mod builder;
@@ -44,5 +45,6 @@ pub use example::WorkedExample;
 pub use expansion::{Expansion, Form};
 pub use formula::Formula;
 pub use number::Printed;
+pub use program::StepKind;
 pub use shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 pub use text::{Depth, TraceOptions};

@@ -265,13 +265,13 @@ impl Trace {
                     None => write_number(sheet, at, step.value[[i, j]], format)?,
                 }
             }
-            if step.name() == "weights" {
+            if step.is_weights() {
                 let sum = step.value.row(i).sum();
                 let (formula, at) = (layout.row_sum(step, i, sum), (first + i as u32, FIRST + columns as u16));
                 write_formula(sheet, at, &formula, sum, &quiet)?;
             }
         }
-        if step.name() == "weights" {
+        if step.is_weights() {
             sheet.write_with_format(first - 1, FIRST + columns as u16, lang.pick("sum", "和"), &heading)?;
         }
         Ok(())
@@ -384,6 +384,25 @@ impl Layout<'_> {
             }
             Operation::Mixture([a, b]) => format!("SUMPRODUCT(MMULT({},{}))", block(a)?.row(i), block(b)?.column(j)),
             Operation::ProductTransposed([a, b]) => format!("SUMPRODUCT({},{})", block(a)?.row(i), block(b)?.row(j)),
+            Operation::TransposedProduct([a, b]) => {
+                format!("SUMPRODUCT({},{})", block(a)?.column(i), block(b)?.column(j))
+            }
+            Operation::ProductsTransposed { pairs, added } => {
+                let product =
+                    |[a, b]: &[StepId; 2]| Some(format!("SUMPRODUCT({},{})", block(a)?.row(i), block(b)?.row(j)));
+                let terms = pairs.iter().map(product).chain(added.iter().map(|id| Some(block(id)?.at(i, j))));
+                terms.collect::<Option<Vec<_>>>()?.join("+")
+            }
+            Operation::Difference { of: [a, b], over } => {
+                format!("({}-{})/{}", block(a)?.at(i, j), block(b)?.at(i, j), literal(*over))
+            }
+            Operation::SoftmaxGradient { shares, gradient } => {
+                let (shares, gradient) = (block(shares)?, block(gradient)?);
+                let mean = format!("SUMPRODUCT({},{})", shares.row(i), gradient.row(i));
+                format!("{}*({}-{mean})", shares.at(i, j), gradient.at(i, j))
+            }
+            Operation::Spread { of, over, .. } => format!("{}/{}", block(of)?.at(0, j), literal(*over)),
+            Operation::ColumnSums(of) => format!("SUM({})", block(of)?.column(j)),
             Operation::Columns { of, range } => block(of)?.at(i, range.start + j),
             Operation::Turned { of, angles } => {
                 let (width, half) = (step.value.ncols(), step.value.ncols() / 2);
@@ -523,6 +542,17 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
         }
         Operation::Mixture([a, b]) => vec![numbers(a, row, None), numbers(b, None, column)],
         Operation::ProductTransposed([a, b]) => vec![numbers(a, row, None), numbers(b, column, None)],
+        Operation::TransposedProduct([a, b]) => vec![numbers(a, None, row), numbers(b, None, column)],
+        Operation::ProductsTransposed { pairs, added } => {
+            let products = pairs.iter().flat_map(|[a, b]| [numbers(a, row, None), numbers(b, column, None)]);
+            products.chain(added.iter().map(|id| numbers(id, row, column))).collect()
+        }
+        Operation::Difference { of, .. } => of.iter().map(|id| numbers(id, row, column)).collect(),
+        Operation::SoftmaxGradient { shares, gradient } => {
+            vec![numbers(shares, row, None), numbers(gradient, row, None)]
+        }
+        Operation::Spread { of, .. } => vec![numbers(of, Some(0), column)],
+        Operation::ColumnSums(of) => vec![numbers(of, None, column)],
         Operation::Turned { of, angles: Angles::Given(speeds) } => {
             vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
         }
