@@ -384,6 +384,8 @@ fn trace_shows_an_example_in_every_form() {
         place.run(&["trace", "--input", "right.json", "--format", format, "--out", "shown"]).ok();
         assert_eq!(place.read("shown"), shown);
     }
+    let backward = place.run(&["trace", "--example", "review-loss", "--backward", "--depth", "steps"]).ok().stdout;
+    assert!(backward.contains("dX = dQ W_Qᵀ + dK W_Kᵀ + dV W_Vᵀ + dR"), "{backward}");
     place.run(&["trace", "--example", "book", "--format", "xlsx", "--out", "book.xlsx"]).ok();
     assert!(std::fs::read(place.path("book.xlsx")).unwrap().starts_with(b"PK"));
 }
@@ -426,6 +428,9 @@ fn what_cannot_be_traced_is_said() {
     place.refuses(&["trace", "--example", "book", "--digits", "16"], &["--digits", "whole number from 1 to 15"]);
     place.refuses(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected 1 to 1"]);
     place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
+    place.refuses(&["trace", "--example", "book", "--backward"], &["tracing book: gradients: expected a loss"]);
+    place.refuses(&["trace", "--example", "waves", "--backward"], &["this example is about sizes, not matrices"]);
+    place.refuses(&["trace", "--model", "x", "--text", "x", "--backward"], &["--backward", "--model"]);
     place.refuses(
         &["trace", "--input", "none.json"],
         &["none.json: opening the data: expected a file, found nothing of that name; "],
@@ -482,6 +487,18 @@ fn a_trace_of_a_model_adds_up() {
     let step = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
     let tokens = trace["tokens"].as_array().unwrap().len();
     assert_eq!(step["shape"], serde_json::json!([tokens, tokens]));
+    // It goes on to what the network answers, from whatever layer.
+    assert_eq!(trace["classes"], serde_json::json!(["neg", "pos"]));
+    let steps = |trace: &Value| trace["steps"].as_array().unwrap().iter().rev().take(5).cloned().collect::<Vec<_>>();
+    let first = ["trace", "--model", "films", "--text", "a good film", "--format", "json", "--layer", "1"];
+    let first = place.run(&first).ok().json();
+    assert!(difference(&first) < 1e-5, "{}", first["agreements"]);
+    let names = ["probabilities", "class_sums", "class_exponentials", "class_max", "logits"];
+    for (trace, k) in [&trace, &first].into_iter().flat_map(|trace| (0..5).map(move |k| (trace, k))) {
+        assert_eq!(steps(trace)[k]["name"], names[k]);
+    }
+    let p = |trace: &Value, k: usize| steps(trace)[0]["matrix"][0][k].as_f64().unwrap();
+    assert!((0..2).all(|k| (p(&trace, k) - p(&first, k)).abs() < 1e-5), "{trace}");
     place.refuses(
         &["trace", "--model", "films", "--text", "x", "--layer", "9"],
         &["layer 9: this model has layers 1 to"],
@@ -506,6 +523,14 @@ fn a_trace_of_a_model_adds_up() {
         place.run(&["trace", "--model", "films", "--text", &long, "--depth", "shapes", "--lang", "ja"]).ok().stdout;
     assert!(cut.contains(" トークンのうち最初の "), "{cut}");
     place.refuses(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
+
+    // Of several answers at once there are no shares.
+    let rows: String = (0..60).map(|i| format!("good film number {i},4.{i}\nbad film number {i},1.{i}\n")).collect();
+    place.write("ratings.csv", format!("text,rating\n{rows}"));
+    place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).ok();
+    let trace = place.run(&["trace", "--model", "ratings", "--text", "a good film", "--format", "json"]).ok().json();
+    assert_eq!(trace["steps"].as_array().unwrap().last().unwrap()["name"], "residual_2");
+    assert_eq!(trace["classes"], serde_json::json!([]));
 
     place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).ok();
     place.refuses(&["trace", "--model", "gru", "--text", "x"], &["recurrent network"]);

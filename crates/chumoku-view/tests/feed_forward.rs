@@ -327,9 +327,16 @@ fn layers_of_published_models_end_at_their_hidden_states() {
             assert!(before.is_none_or(|before| before == own.x), "{name}, layer {layer}");
             before = own.feed_forward.as_ref().map(|network| network.output.clone());
             let trace = Trace::of_model(record, name).unwrap();
-            let last = trace.steps.last().unwrap();
+            // What the network answers follows the layer.
+            let of_layer = |step: &&TraceStep| ["residual_2", "final_norm_2"].contains(&step.name());
+            let last = trace.steps.iter().rev().find(of_layer).unwrap();
             let is_post = last.name() == "final_norm_2";
-            assert!(is_post || last.name() == "residual_2", "{name}: {}", last.name());
+            let has_answer = !is_causal(name);
+            assert_eq!(
+                trace.steps.last().unwrap().name(),
+                if has_answer { "probabilities" } else { last.name() },
+                "{name}"
+            );
             // The last layer of those with norms before is followed by one more, which the hidden states have.
             if is_post || layer + 1 < layers {
                 let hidden = hidden(layer + 1);
@@ -338,9 +345,28 @@ fn layers_of_published_models_end_at_their_hidden_states() {
                 assert!(difference < 1e-5 * largest, "{name}, layer {layer}: {difference} of {largest}");
             }
             let names: Vec<&str> = trace.agreements[0].largest_differences.iter().map(|(name, _)| *name).collect();
-            assert_eq!(names, ["weights", "residual", last.name()], "{name}");
+            let answer: &[&str] = if has_answer { &["probabilities"] } else { &[] };
+            assert_eq!(names, [&["weights", "residual", last.name()], answer].concat(), "{name}");
             for (of, difference) in &trace.agreements[0].largest_differences {
                 assert!(*difference < 1e-5, "{name}, layer {layer}: {of} {difference}");
+            }
+            if has_answer {
+                let model = TextClassifier::load(folder.path()).unwrap();
+                let own = &model.predict(&[&text]).unwrap()[0].attention;
+                let (found, labels) = (value(&trace, "probabilities"), model.labels());
+                assert_eq!((found.dim(), &trace.classes[..]), ((1, labels.len()), labels), "{name}");
+                for (p, own) in found.iter().zip(own) {
+                    assert!((p.ln() - f64::from(*own)).abs() < 1e-5, "{name}, layer {layer}: {p}, ln {own}");
+                }
+                // The last layer's norm comes to the hidden states, and where another layer follows they are given.
+                let is_behind = layer + 1 == layers;
+                let last = if is_post { last.name() } else { "last_norm" };
+                let row = step(&trace, "pooled").formula.as_ref().unwrap();
+                let of = step(&trace, if is_behind { last } else { "hidden" });
+                assert!(row.text.contains(&of.symbol), "{name}, layer {layer}: {}", row.text);
+                let all = hidden(layers);
+                let difference = (&of.value - &all).iter().fold(0.0f64, |most, x| most.max(x.abs()));
+                assert!(difference < 1e-4, "{name}, layer {layer}: {difference}");
             }
             let formula = &step(&trace, "activated").formula.as_ref().unwrap().text;
             assert!(formula.starts_with(&format!("U′ = {activation}")), "{name}: {formula}");

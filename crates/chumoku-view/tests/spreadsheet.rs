@@ -6,7 +6,9 @@ mod common;
 use chumoku::train::{Training, train};
 use chumoku::{TextClassifier, builtin as data};
 use chumoku_view::Lang;
-use chumoku_view::trace::{AttentionPlace, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
+use chumoku_view::trace::{
+    AttentionPlace, StepKind, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
+};
 use common::spreadsheet::{Book, Calculated, Cell, Place, Value, stripped};
 use common::traces::{INFINITE, ODD, infinite, number, odd, one_token};
 use common::{Numbers, with};
@@ -36,7 +38,7 @@ fn example(file: &Json) -> WorkedExample {
 }
 
 /// Examples with every operation, and heads of every kind.
-const RICH: [(&str, &str); 16] = [
+const RICH: [(&str, &str); 21] = [
     (
         // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
         "grouped",
@@ -122,6 +124,30 @@ const RICH: [(&str, &str); 16] = [
             "options": {"activation": "silu", "norm_2": "pre", "rms_norm_2": true, "epsilon_2": 0.000001}}"#,
     ),
     (
+        "classes of a text",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 4]], "W_class": [[8, 1], [0, 2]],
+            "b_class": [0.5, 0], "target": [[1, 0]]}, "options": {"pooling": "first"}}"#,
+    ),
+    (
+        "classes of tokens",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 4]], "W_class": [[1, -1, 0], [0, 0.5, 2]],
+            "target": [[0.5, 0.25, 0.25], [0, 1, 0]]}}"#,
+    ),
+    (
+        "a classifier's head",
+        r#"{"inputs": {"weights": [[0.25, 0.75], [1, 0]], "V": [[1, 2], [3, 5]], "gamma_last": [2, 1], "norm_beta_last": [0, 1],
+            "W_dense": [[1, 2, -1], [0, 1, 1]], "b_dense": [0.5, 0, -1], "gamma_dense": [1, 0.5, 2],
+            "W_class": [[1, 0], [0, 2], [1, 1]], "target": [[1, 0]]}, "options": {"last_norm": "layer", "pooling": "mean",
+            "dense_activation": "gelu", "dense_norm": "rms", "epsilon_dense": 0.001}}"#,
+    ),
+    (
+        // exp(−2000) is 0 and has no logarithm; the first target has no use for it.
+        "a class without probability",
+        r#"{"inputs": {"weights": [[1]], "V": [[1, 0]], "W_class": [[2000, 0], [0, 1]], "target": [[1, 0]]},
+            "options": {"pooling": "mean"}}"#,
+    ),
+    ("the right class without probability", r#"{"inputs": {"logits": [[2000, 0]], "target": [[0.5, 0.5]]}}"#),
+    (
         "activations",
         r#"{"inputs": {"weights": [[[0.25, 0.75]], [[0.5, 0.5]]], "V": [[1, 2], [3, -4]], "W_1": [[1, 0, -1], [0.5, 1, 2]],
             "W_2": [[1], [2], [-1]]}, "options": {"activation": "gelu_tanh"}}"#,
@@ -183,6 +209,12 @@ fn model() -> &'static (Trace, Case) {
             options["rotary_base"] = json!(10_000.0);
         }
         (options["activation"], options["norm_2"]) = (json!("gelu"), options["norm"].clone());
+        // As it is trained: the mean of the rows, normalised behind the last layer.
+        options["pooling"] = json!("mean");
+        if is_pre {
+            options["last_norm"] = json!("layer");
+        }
+        assert_eq!(trace.steps.last().unwrap().name(), "probabilities");
         let file = json!({"inputs": inputs, "options": options});
         (trace, Case { name: "model".into(), file, head: 1 })
     })
@@ -215,7 +247,13 @@ fn assert_comes_to(name: &str, trace: &Trace, cell: impl Fn(Place) -> f64) {
             let title = step.title(Lang::En);
             assert!(is_near(found, truth), "{name}: {title}[{i}, {j}]: the sheet says {found}, the trace {truth}");
         }
-        for (i, row) in step.value.rows().into_iter().enumerate().filter(|_| step.name() == "weights") {
+        for (i, row) in step
+            .value
+            .rows()
+            .into_iter()
+            .enumerate()
+            .filter(|_| step.name() == "weights" && step.kind == StepKind::Value)
+        {
             let (found, truth) = (cell((sheet, top + i, column + row.len())), row.sum());
             assert!(is_near(found, truth), "{name}: sum of row {i}: the sheet says {found}, the trace {truth}");
         }
@@ -234,7 +272,9 @@ fn shown(sheets: &Calculated<'_>, at: Place) -> f64 {
 /// An input that is not always the same, with another number: its step, its place, and the file with it.
 fn changed(case: &Case, trace: &Trace, draw: &mut Numbers) -> ((Place, f64), Case) {
     let mut below = |n: usize| ((draw.next() * n as f32) as usize).min(n - 1);
-    let given: Vec<_> = blocks(trace).into_iter().filter(|(step, _)| step.formula.is_none()).collect();
+    // The rows of a target would have another sum.
+    let is_free = |step: &TraceStep| step.formula.is_none() && step.name() != "target";
+    let given: Vec<_> = blocks(trace).into_iter().filter(|(step, _)| is_free(step)).collect();
     let (step, (sheet, row, column)) = given[below(given.len())];
     let [i, j] = [below(step.value.nrows()), below(step.value.ncols())];
     let x = (step.value[[i, j]] + f64::from(draw.next()) * 3.0 - 1.0) * 1.25;
@@ -304,6 +344,32 @@ fn formulas_alone_come_to_the_numbers_and_follow_every_change() {
             assert!(matches!(book.cells.insert(at, Cell::Number(x)), Some(Cell::Number(_))));
             let sheets = book.calculated();
             assert_comes_to(&format!("{} with {x} at {at:?}", case.name), &new.trace(), |at| shown(&sheets, at));
+        }
+    }
+}
+
+#[test]
+fn gradients_are_formulas_and_follow_every_change() {
+    let heads = r#"{"inputs": {"X": [[1, 0.5, -1, 2], [0, 1, 0.25, -0.5]], "W_Q": [[1, 0], [0, 1], [0.5, 1], [0, 1]],
+        "W_K": [[0, 1], [1, 1], [0.5, 0.25], [0, 1]], "b_K": [0.3, 0], "W_V": [[1, 0], [0, 1], [0.5, 0], [0, -1]],
+        "W_O": [[1, 0, 0, 0.5], [0, 1, 0, 0]], "W_class": [[1, 0, -1], [0, 1, 0.5], [0.5, 0.5, 0], [1, -1, 0]],
+        "target": [[0, 1, 0], [0.5, 0.25, 0.25]]}, "options": {"num_heads": 2, "causal": true, "residual": true}}"#;
+    let review =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("worked/review-loss.json")).unwrap();
+    let mut draw = Numbers::new(5);
+    for (name, text, head) in [("review", &review[..], 0), ("heads", heads, 1)] {
+        let case = Case { name: name.into(), file: serde_json::from_str(text).unwrap(), head };
+        let backward = |case: &Case| example(&case.file).trace_backward(case.head).unwrap();
+        let trace = backward(&case);
+        assert_eq!(trace.steps.last().unwrap().symbol, "dX");
+        let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
+        assert_comes_to(name, &trace, |at| shown(&book.calculated(), at));
+        for _ in 0..8 {
+            let ((at, x), new) = changed(&case, &trace, &mut draw);
+            let mut book = book.clone();
+            assert!(matches!(book.cells.insert(at, Cell::Number(x)), Some(Cell::Number(_))));
+            let sheets = book.calculated();
+            assert_comes_to(&format!("{name} with {x} at {at:?}"), &backward(&new), |at| shown(&sheets, at));
         }
     }
 }

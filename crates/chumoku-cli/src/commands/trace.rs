@@ -123,7 +123,11 @@ fn made(args: &Trace) -> anyhow::Result<trace::Trace> {
         (None, None) => return of_model(args),
     };
     let fault = |problem: String| chumoku::Error::Example { doing: "tracing", file: name.clone(), problem };
-    let mut trace = example.trace(args.head - 1).map_err(fault)?;
+    let trace = match args.backward {
+        true => example.trace_backward(args.head - 1),
+        false => example.trace(args.head - 1),
+    };
+    let mut trace = trace.map_err(fault)?;
     if trace.title.is_empty() {
         trace.title.clone_from(&name);
     }

@@ -1,6 +1,6 @@
 //! The encoder: layers one after another.
 
-use super::record::AttentionRecord;
+use super::record::{AttentionRecord, NormRecord};
 use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -175,6 +175,11 @@ impl Encoder {
         let (layer, cache) = (&self.layers[layer], &cache.layers[layer]);
         let feed_forward = Some(layer.record_feed_forward(p, cache)?);
         Ok(AttentionRecord { feed_forward, ..layer.record(p, cache, offsets)? })
+    }
+
+    /// The parameters of the normalisation behind the last layer.
+    pub(crate) fn record_norm<T: Real>(&self, p: &Params<T>) -> Option<NormRecord> {
+        self.norm.as_ref().and_then(|norm| norm.record(p))
     }
 
     /// What the attention of every layer in turn was given and made, without the feed-forward networks.

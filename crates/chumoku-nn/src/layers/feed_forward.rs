@@ -1,6 +1,7 @@
 //! The position-wise feed-forward network.
 
-use super::record::{FeedForwardMatrices, LinearMatrices};
+use super::linear::LinearMatrices;
+use super::record::FeedForwardMatrices;
 use super::{EncoderConfig, FeedForwardKind, Linear, Mode, numbers, numbers_mut, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
@@ -182,10 +183,7 @@ impl FeedForward {
 
     /// The parameters, in f64.
     pub fn matrices<T: Real>(&self, p: &Params<T>) -> FeedForwardMatrices {
-        let of = |linear: &Linear| {
-            let (weight, bias) = linear.matrices(p);
-            LinearMatrices { weight, bias }
-        };
+        let of = |linear: &Linear| linear.record(p);
         let (first, gate) = match (of(&self.linear1), self.is_gated) {
             (both, true) => {
                 let half = |columns: Slice| {

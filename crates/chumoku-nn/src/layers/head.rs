@@ -1,5 +1,7 @@
 //! The head of a classifier: from a sequence's vector to its logits.
 
+use super::linear::LinearMatrices;
+use super::record::NormRecord;
 use super::{Linear, Mode, Norm, NormCache, NormKind, array, numbers, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
@@ -21,7 +23,8 @@ pub enum HeadActivation {
 }
 
 impl HeadActivation {
-    fn kernel(self) -> Option<Activation> {
+    /// What the kernels call it; none for tanh.
+    pub fn kernel(self) -> Option<Activation> {
         match self {
             HeadActivation::Tanh => None,
             HeadActivation::Relu => Some(Activation::Relu),
@@ -94,6 +97,17 @@ pub struct HeadCache<T> {
     dropped: Array2<T>,
 }
 
+/// What a classifier's head has before its last layer: `norm(f(x W + b))`.
+#[derive(Clone, Debug)]
+pub struct DenseRecord {
+    /// W and b.
+    pub linear: LinearMatrices,
+    /// f.
+    pub activation: HeadActivation,
+    /// The normalisation, if there is one.
+    pub norm: Option<NormRecord>,
+}
+
 impl Head {
     /// Adds `weight` and `bias`, and where there is a layer before, `dense.weight`, `dense.bias` and those of `norm`; `site`
     /// numbers its dropout among those of the model.
@@ -135,6 +149,16 @@ impl Head {
         mode.drop(&mut dropped, self.dropout, self.site)?;
         let logits = self.out.forward(p, dropped.view())?;
         Ok((logits, HeadCache { dense, dropped }))
+    }
+
+    /// The parameters before the last layer, and those of the last layer, in f64.
+    pub(crate) fn record<T: Real>(&self, p: &Params<T>) -> (Option<DenseRecord>, LinearMatrices) {
+        let dense = self.dense.as_ref().map(|dense| DenseRecord {
+            linear: dense.linear.record(p),
+            activation: dense.activation,
+            norm: dense.norm.record(p),
+        });
+        (dense, self.out.record(p))
     }
 
     /// The gradient of x; those of the parameters are added to `grads`.

@@ -14,6 +14,15 @@ pub struct Linear {
     outputs: usize,
 }
 
+/// The parameters of a linear layer as `x W + b` has them.
+#[derive(Clone, Debug)]
+pub struct LinearMatrices {
+    /// W: (inputs, outputs).
+    pub weight: Array2<f64>,
+    /// b: (1, outputs).
+    pub bias: Option<Array2<f64>>,
+}
+
 impl Linear {
     /// Adds `weight` and, if wanted, `bias` to the model.
     pub fn new(builder: &mut Builder, inputs: usize, outputs: usize, bias: bool) -> Self {
@@ -55,6 +64,12 @@ impl Linear {
     /// The weight as `x W + b` has it, (inputs, outputs), and the bias, (1, outputs), in f64.
     pub(crate) fn matrices<T: Real>(&self, p: &Params<T>) -> (Array2<f64>, Option<Array2<f64>>) {
         (wide(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row(p, bias)))
+    }
+
+    /// The same for whoever shows them.
+    pub(super) fn record<T: Real>(&self, p: &Params<T>) -> LinearMatrices {
+        let (weight, bias) = self.matrices(p);
+        LinearMatrices { weight, bias }
     }
 
     /// What `work` makes of the parameters when these inputs count for nothing.

@@ -37,9 +37,9 @@ pub use encoder::{Encoder, EncoderCache};
 pub use encoder_config::{ACTIVATIONS, EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
-pub use head::{DenseHead, Head, HeadActivation, HeadCache};
+pub use head::{DenseHead, DenseRecord, Head, HeadActivation, HeadCache};
 pub use input::{Input, InputCache, InputConfig, InputOptions, Tokens};
-pub use linear::Linear;
+pub use linear::{Linear, LinearMatrices};
 pub use multi_head_attention::{
     AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention,
     MultiHeadAttentionCache, MultiHeadAttentionConfig, ProjectedMemory,
@@ -47,7 +47,7 @@ pub use multi_head_attention::{
 pub use norm::{LayerNorm, LayerNormCache, Norm, NormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal, sinusoidal_halves};
-pub use record::{AttentionRecord, FeedForwardMatrices, FeedForwardRecord, LinearMatrices, NormRecord};
+pub use record::{AttentionRecord, FeedForwardMatrices, FeedForwardRecord, NormRecord};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};
 

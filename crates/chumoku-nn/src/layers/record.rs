@@ -1,6 +1,7 @@
 //! What one attention of a model was given and what it made, and the feed-forward network behind it, in f64, for whoever
 //! shows it.
 
+use super::linear::LinearMatrices;
 use super::multi_head_attention::AttentionMatrices;
 use super::{Norm, NormOrder};
 use crate::params::Params;
@@ -56,15 +57,6 @@ pub struct FeedForwardMatrices {
     pub second: LinearMatrices,
     /// f.
     pub activation: Activation,
-}
-
-/// The parameters of a linear layer as `x W + b` has them.
-#[derive(Clone, Debug)]
-pub struct LinearMatrices {
-    /// W: (inputs, outputs).
-    pub weight: Array2<f64>,
-    /// b: (1, outputs).
-    pub bias: Option<Array2<f64>>,
 }
 
 /// The parameters of a normalisation.

@@ -6,7 +6,7 @@ mod masked_language_model;
 mod text_encoder;
 mod translator;
 
-pub use classifier::{Classifier, ClassifierCache, ClassifierConfig};
+pub use classifier::{AnswerRecord, Classifier, ClassifierCache, ClassifierConfig};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
 pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};

@@ -55,6 +55,9 @@ impl Scalar for Belief {
     fn tanh(self) -> Belief {
         Belief { range: self.range.tanh(), ..self }
     }
+    fn ln(self) -> Belief {
+        Belief { range: self.range.ln(), ..self }
+    }
     fn activated(self, activation: Activation) -> Belief {
         Belief { range: self.range.activated(activation), ..self }
     }

@@ -110,36 +110,9 @@ impl Build<'_> {
         let x = self.input()?;
         let attention = self.attention(x)?;
         let last = self.feed_forward(x, attention)?;
-        self.vector(last)
-    }
-
-    /// One row of the last ones: pooled, put through a dense layer, and divided by its length, as far as that is asked for.
-    fn vector(&mut self, last: Option<StepId>) -> Result<(), String> {
-        let options = &self.example.options;
-        let hidden = self.given(Quantity::Hidden)?;
-        let has = |quantity| self.example.inputs.contains_key(&quantity);
-        let asks = options.unit_length || options.dense_tanh || has(Quantity::DenseW) || has(Quantity::Hidden);
-        let Some(of) = hidden.or(last).filter(|_| !options.pooling.is_empty()) else {
-            return match asks || !options.pooling.is_empty() {
-                false => Ok(()),
-                true => Err(tr!(
-                    "options.pooling: expected how rows become one (\"mean\", say), and hidden or what an output follows from",
-                    "options.pooling: 行を一つにまとめる方法（\"mean\" など）と、hidden か、出力が導ける値が必要です"
-                )),
-            };
-        };
-        let mut row =
-            self.program.compute(Quantity::Pooled, None, Operation::Pooled { of, ways: options.pooling.clone() })?;
-        if let Some(dense) = self.projected(row, [Quantity::DenseW, Quantity::DenseB, Quantity::Dense])? {
-            row = dense;
-            if options.dense_tanh {
-                row = self.program.compute(Quantity::DenseTanh, None, Operation::Tanh(row))?;
-            }
-        }
-        if options.unit_length {
-            self.program.compute(Quantity::Vector, None, Operation::UnitLength(row))?;
-        }
-        Ok(())
+        let last = self.behind_layers(last)?;
+        let row = self.vector(last)?;
+        self.classes(row.or(last))
     }
 
     /// Attention; the last of its steps, if it comes to an output.

@@ -10,7 +10,7 @@ macro_rules! examples {
     };
 }
 
-const EXAMPLES: [(&str, &str); 21] = examples![
+const EXAMPLES: [(&str, &str); 22] = examples![
     "two-tokens",
     "school",
     "cat-and-fish",
@@ -22,6 +22,7 @@ const EXAMPLES: [(&str, &str); 21] = examples![
     "four-shares",
     "causal",
     "heads",
+    "review-loss",
     "input-numbers",
     "one-head-parameters",
     "heads-parameters",

@@ -6,7 +6,7 @@ use super::object::Object;
 use super::quantity::Quantity;
 use chumoku::lang::lang;
 use chumoku::lang::wording::quoted;
-use chumoku::nn::{ACTIVATIONS, NormOrder, Pooling};
+use chumoku::nn::{ACTIVATIONS, NormKind, NormOrder, Pooling};
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Activation;
 use ndarray::Array2;
@@ -28,6 +28,8 @@ pub struct WorkedExample {
     pub tokens: Vec<String>,
     /// The words of the keys: those of the queries unless it is set.
     pub key_tokens: Vec<String>,
+    /// The names of the classes, where it ends in some.
+    pub classes: Vec<String>,
     pub(crate) inputs: HashMap<Quantity, Vec<Array2<f64>>>,
     pub(crate) options: Options,
     /// In the order of a trace.
@@ -88,6 +90,9 @@ pub(crate) struct Options {
     pub(crate) rms_norm_2: bool,
     /// Its ε, if it is another.
     pub(crate) epsilon_2: Option<f64>,
+    /// The normalisation behind the last layer, if there is one, and its ε, if it is another.
+    pub(crate) last_norm: Option<NormKind>,
+    pub(crate) epsilon_last: Option<f64>,
     /// The base of rotary positions.
     pub(crate) rotary: Option<f64>,
     /// What ALiBi takes off the score for each step of distance, a number for each head.
@@ -98,6 +103,11 @@ pub(crate) struct Options {
     pub(crate) pooling: Vec<Pooling>,
     /// Whether the dense layer after pooling ends with tanh.
     pub(crate) dense_tanh: bool,
+    /// What else is applied to it.
+    pub(crate) dense_activation: Option<Activation>,
+    /// The normalisation behind that, if there is one, and its ε, if it is another.
+    pub(crate) dense_norm: Option<NormKind>,
+    pub(crate) epsilon_dense: Option<f64>,
     /// Whether that row is divided by its length.
     pub(crate) unit_length: bool,
 }
@@ -124,11 +134,16 @@ impl Default for Options {
             norm_2: None,
             rms_norm_2: false,
             epsilon_2: None,
+            last_norm: None,
+            epsilon_last: None,
             rotary: None,
             alibi: None,
             head_norm_epsilon: None,
             pooling: Vec::new(),
             dense_tanh: false,
+            dense_activation: None,
+            dense_norm: None,
+            epsilon_dense: None,
             unit_length: false,
         }
     }
@@ -288,15 +303,17 @@ fn mask(text: &str) -> Result<MaskOption, String> {
 
 /// A list stands for a column of what has one number a row, and for a row of everything else.
 fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
-    match numbers.is_list && matches!(quantity, Quantity::Sums | Quantity::Largest) {
+    match numbers.is_list
+        && matches!(quantity, Quantity::Sums | Quantity::Largest | Quantity::ClassSums | Quantity::ClassLargest)
+    {
         true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
         false => numbers.matrices,
     }
 }
 
-const KEYS: [&str; 9] =
-    ["title", "source", "tokens", "key_tokens", "inputs", "options", "claims", "count", "positions"];
-const OPTIONS: [&str; 24] = [
+const KEYS: [&str; 10] =
+    ["title", "source", "tokens", "key_tokens", "classes", "inputs", "options", "claims", "count", "positions"];
+const OPTIONS: [&str; 29] = [
     "scale",
     "causal",
     "mask",
@@ -315,11 +332,16 @@ const OPTIONS: [&str; 24] = [
     "norm_2",
     "rms_norm_2",
     "epsilon_2",
+    "last_norm",
+    "epsilon_last",
     "rotary_base",
     "alibi_slopes",
     "head_norm_epsilon",
     "pooling",
     "dense_tanh",
+    "dense_activation",
+    "dense_norm",
+    "epsilon_dense",
     "unit_length",
 ];
 
@@ -364,6 +386,7 @@ impl WorkedExample {
             source: file.plain("source", "", text_kind)?.unwrap_or_default(),
             tokens: file.plain("tokens", "", texts)?.unwrap_or_default(),
             key_tokens: file.plain("key_tokens", "", texts)?.unwrap_or_default(),
+            classes: file.plain("classes", "", texts)?.unwrap_or_default(),
             ..WorkedExample::default()
         };
         if let Some(figures) = figures(&file)? {
@@ -440,6 +463,7 @@ impl Options {
         let defaults = Options::default();
         let activations =
             ["\"relu\", \"gelu\", \"gelu_tanh\" or \"silu\"", "\"relu\"、\"gelu\"、\"gelu_tanh\"、\"silu\" のどれか"];
+        let kinds = ["\"layer\" or \"rms\"", "\"layer\" か \"rms\" "];
         let orders = ["\"pre\" or \"post\"", "\"pre\" か \"post\" "];
         let truth = |key: &str| file.plain::<bool>(key, "options.", ["true or false", "true か false "]);
         let finite = |key: &str| match file.number(key)? {
@@ -470,16 +494,16 @@ impl Options {
             found => Ok(found),
         };
         let epsilon = small("epsilon")?.unwrap_or(defaults.epsilon);
-        let activation = match file.plain::<String>("activation", "options.", activations)? {
-            None => None,
+        let activation = |key: &str| match file.plain::<String>(key, "options.", activations)? {
+            None => Ok(None),
             Some(name) => match ACTIVATIONS.into_iter().find(|(known, _)| *known == name) {
-                Some((_, activation)) => Some(activation),
+                Some((_, activation)) => Ok(Some(activation)),
                 None => {
                     let (expected, found) = (lang().pick(activations[0], activations[1]), quoted(&name));
-                    return Err(tr!(
-                        "options.activation: expected {expected}, found {found}",
-                        "options.activation: {expected}が必要ですが、{found} です"
-                    ));
+                    Err(tr!(
+                        "options.{key}: expected {expected}, found {found}",
+                        "options.{key}: {expected}が必要ですが、{found} です"
+                    ))
                 }
             },
         };
@@ -503,10 +527,12 @@ impl Options {
             norm: file.plain("norm", "options.", orders)?,
             rms_norm: truth("rms_norm")?.unwrap_or(false),
             epsilon,
-            activation,
+            activation: activation("activation")?,
             norm_2: file.plain("norm_2", "options.", orders)?,
             rms_norm_2: truth("rms_norm_2")?.unwrap_or(false),
             epsilon_2: small("epsilon_2")?,
+            last_norm: file.plain("last_norm", "options.", kinds)?,
+            epsilon_last: small("epsilon_last")?,
             rotary: finite("rotary_base")?,
             alibi: file.plain(
                 "alibi_slopes",
@@ -516,6 +542,9 @@ impl Options {
             head_norm_epsilon: small("head_norm_epsilon")?,
             pooling: file.plain::<Pooling>("pooling", "options.", ways)?.into_iter().collect(),
             dense_tanh: truth("dense_tanh")?.unwrap_or(false),
+            dense_activation: activation("dense_activation")?,
+            dense_norm: file.plain("dense_norm", "options.", kinds)?,
+            epsilon_dense: small("epsilon_dense")?,
             unit_length: truth("unit_length")?.unwrap_or(false),
         })
     }

@@ -38,6 +38,19 @@ pub enum Form {
     Average(Vec<f64>, f64),
     /// `tanh(a)`.
     Tanh(f64),
+    /// `ln(a)`.
+    Logarithm(f64),
+    /// `−(a₁·b₁ + a₂·b₂ + …) / n`.
+    MinusMean {
+        /// The factors of each term.
+        terms: Vec<[f64; 2]>,
+        /// n.
+        over: f64,
+    },
+    /// `(a − b) / n`.
+    Difference([f64; 2], f64),
+    /// `a · (g − m)`, with m the sum of all shares of a row times their gradients.
+    SoftmaxGradient([f64; 3]),
     /// What an activation makes of a: `max(0, a)`, say.
     Activated(Activation, f64),
     /// `a / √n`.
@@ -105,6 +118,26 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         Operation::ProductTransposed([a, b]) => {
             Form::Products { terms: products(*a, &|k| of(*b)[[column, k]]), bias: None }
         }
+        Operation::TransposedProduct([a, b]) => {
+            let factors = of(*a).column(row).into_iter().zip(of(*b).column(column));
+            Form::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
+        }
+        Operation::ProductsTransposed { pairs, added } if pairs.is_empty() => {
+            Form::Terms(added.iter().map(|id| of(*id)[at]).collect())
+        }
+        Operation::ProductsTransposed { pairs, added } => {
+            let terms = pairs.iter().flat_map(|[a, b]| products(*a, &|k| of(*b)[[column, k]])).collect();
+            let bias = added.iter().map(|id| of(*id)[at]).reduce(|sum, x| sum + x);
+            Form::Products { terms, bias }
+        }
+        Operation::Difference { of: [a, b], over } => Form::Difference([of(*a)[at], of(*b)[at]], *over),
+        Operation::SoftmaxGradient { shares, gradient } => {
+            let terms = of(*shares).row(row).into_iter().zip(of(*gradient).row(row));
+            let mean = terms.map(|(share, g)| if *share == 0.0 { 0.0 } else { share * g }).sum();
+            Form::SoftmaxGradient([of(*shares)[at], of(*gradient)[at], mean])
+        }
+        Operation::Spread { of: a, over, .. } => Form::Quotient(of(*a)[[0, column]], *over),
+        Operation::ColumnSums(a) => Form::Terms(of(*a).column(column).to_vec()),
         Operation::Turned { of: a, angles } => {
             let (width, half) = (columns, columns / 2);
             let (i, is_first) = (column % half.max(1), column < half);
@@ -159,6 +192,13 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         }
         Operation::Activated { of: a, activation } => Form::Activated(*activation, of(*a)[at]),
         Operation::Tanh(a) => Form::Tanh(of(*a)[at]),
+        Operation::Logarithms(a) => Form::Logarithm(of(*a)[at]),
+        Operation::CrossEntropy { target, logarithms } => {
+            // A share of 0 takes nothing: of a one-hot target one term is left.
+            let terms = of(*target).iter().zip(of(*logarithms)).map(|(share, x)| [*share, *x]);
+            let terms = terms.filter(|[share, _]| *share != 0.0).collect();
+            Form::MinusMean { terms, over: of(*target).nrows() as f64 }
+        }
         Operation::UnitLength(a) => {
             let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
             Form::Quotient(of(*a)[at], length)
@@ -225,6 +265,23 @@ impl Expansion {
                 format!("({}) / {}", joined(terms.collect()), number(*over))
             }
             Form::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
+            Form::Logarithm(a) => format!("{}({})", if is_latex { "\\ln" } else { "ln" }, number(*a)),
+            Form::MinusMean { terms, over } => {
+                let product = |(k, [a, b]): (usize, &[f64; 2])| {
+                    let first = if k == 0 { number(*a) } else { signed(*a) };
+                    format!("{first}{times}{}", signed(*b))
+                };
+                let sum = joined(terms.iter().enumerate().map(product).collect());
+                let over = if *over == 1.0 { String::new() } else { format!(" / {}", number(*over)) };
+                format!("{}({sum}){over}", minus.trim())
+            }
+            Form::Difference([a, b], over) => match *over == 1.0 {
+                true => format!("{}{minus}{}", number(*a), signed(*b)),
+                false => format!("({}{minus}{}) / {}", number(*a), signed(*b), number(*over)),
+            },
+            Form::SoftmaxGradient([a, g, mean]) => {
+                format!("{}{times}({}{minus}{})", number(*a), number(*g), signed(*mean))
+            }
             Form::Activated(activation, a) => {
                 let (a, own) = (number(*a), signed(*a));
                 match (activation, is_latex) {
@@ -292,6 +349,10 @@ impl Expansion {
             Form::Terms(terms) => terms.iter().sum(),
             Form::Average(terms, over) => terms.iter().sum::<f64>() / over,
             Form::Tanh(a) => a.tanh(),
+            Form::Logarithm(a) => a.ln(),
+            Form::MinusMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
+            Form::Difference([a, b], over) => (a - b) / over,
+            Form::SoftmaxGradient([a, g, mean]) => a * (g - mean),
             Form::Activated(activation, a) => a.activated(*activation),
             Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
             Form::Quotient(a, b) => {

@@ -16,6 +16,10 @@ pub struct Formula {
 
 /// A letter as LaTeX writes it.
 pub(super) fn latex_symbol(symbol: &str) -> String {
+    // A gradient: a d before the letter itself.
+    if let Some(of) = symbol.strip_prefix('d').filter(|of| !of.is_empty()) {
+        return format!("\\mathrm{{d}}{}", latex_symbol(of));
+    }
     let (symbol, head) = match symbol.strip_suffix(']').and_then(|s| s.split_once('[')) {
         Some((symbol, head)) => (symbol, Some(head)),
         None => (symbol, None),
@@ -29,6 +33,7 @@ pub(super) fn latex_symbol(symbol: &str) -> String {
         "γ" => "\\gamma",
         "β" => "\\beta",
         "ω" => "\\omega",
+        "ℒ" => "\\mathcal{L}",
         letter => letter,
     };
     let index = if index.len() > 2 { format!("\\mathrm{{{index}}}") } else { index.to_owned() };
@@ -71,6 +76,34 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             spell(&own, &[name(a), name(b), name(c)], ["{0} {1} + {2}", "{0} {1} + {2}"])
         }
         Operation::ProductTransposed([a, b]) => spell(&own, &[name(a), name(b)], ["{0} {1}ᵀ", "{0} {{1}}^{\\top}"]),
+        Operation::TransposedProduct([a, b]) => spell(&own, &[name(a), name(b)], ["{0}ᵀ {1}", "{{0}}^{\\top} {1}"]),
+        Operation::ProductsTransposed { pairs, added } => {
+            let letters: Vec<String> = pairs.iter().flatten().chain(added).map(name).collect();
+            let place = |i: usize| format!("{{{i}}}");
+            let [text, latex] = [false, true].map(|is_latex| {
+                let pair = |k: usize| match is_latex {
+                    true => format!("{} {{{}}}^{{\\top}}", place(2 * k), place(2 * k + 1)),
+                    false => format!("{} {}ᵀ", place(2 * k), place(2 * k + 1)),
+                };
+                let plain = (2 * pairs.len()..letters.len()).map(place);
+                (0..pairs.len()).map(pair).chain(plain).collect::<Vec<_>>().join(" + ")
+            });
+            spell(&own, &letters, [&text, &latex])
+        }
+        Operation::Difference { of: [a, b], over } => match *over == 1.0 {
+            true => spell(&own, &[name(a), name(b)], ["{0} − {1}", "{0} - {1}"]),
+            false => spell(&own, &[name(a), name(b)], ["({0} − {1}) / n", "({0} - {1}) / n"]),
+        },
+        Operation::SoftmaxGradient { shares, gradient } => spell(
+            &own,
+            &[name(shares), name(gradient)],
+            ["{0} ∘ ({1} − Σⱼ {0} ∘ {1})", "{0}\\odot\\,({1}-\\sum_j{0}\\odot\\,{1})"],
+        ),
+        Operation::Spread { of, rows, over } => match *over == *rows as f64 {
+            true => spell(&own, &[name(of)], ["{0} / n", "{0} / n"]),
+            false => spell(&own, &[name(of)], ["{0} / √n", "{0} / \\sqrt{n}"]),
+        },
+        Operation::ColumnSums(of) => spell(&own, &[name(of)], ["Σᵢ {0}", "\\textstyle\\sum_i {0}"]),
         Operation::Columns { of, range } => {
             let (first, last) = (range.start + 1, range.end);
             spell(
@@ -153,6 +186,14 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         }
         Operation::Activated { of, activation } => spell(&own, &[name(of)], activated(*activation)),
         Operation::Tanh(of) => spell(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
+        Operation::Logarithms(of) => spell(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),
+        Operation::CrossEntropy { target, logarithms } => {
+            let pattern = match program.value(*target).nrows() {
+                1 => ["−Σⱼ {0} {1}", "-\\textstyle\\sum_j {0} {1}"],
+                _ => ["−Σᵢⱼ {0} {1} / n", "-\\textstyle\\sum_{i,j} {0} {1} / n"],
+            };
+            spell(&own, &[name(target), name(logarithms)], pattern)
+        }
         Operation::UnitLength(of) => spell(&own, &[name(of)], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
         Operation::Normalised { of, gamma, beta, .. } => {
             let ([before, after], mut letters) = ([gamma, beta], vec![name(of)]);

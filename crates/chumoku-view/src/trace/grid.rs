@@ -43,6 +43,7 @@ pub(super) fn label(trace: &Trace, axis: Axis, index: usize) -> String {
     let words = match axis {
         Axis::Queries => &trace.tokens,
         Axis::Keys => &trace.key_tokens,
+        Axis::Classes => &trace.classes,
         Axis::One => return String::new(),
         _ => return (index + 1).to_string(),
     };

@@ -1,6 +1,7 @@
 //! A trace as one page that opens from disk: no script, no request, English and Japanese by a switch.
 
 use super::grid::Grid;
+use super::program::StepKind;
 use super::shown::{Trace, TraceStep};
 use super::text::{Depth, TraceOptions};
 use super::words;
@@ -27,7 +28,9 @@ fn lowered(text: &str) -> String {
     while let Some(at) = rest.find(['_', '[']) {
         let (before, after) = rest.split_at(at);
         out.push_str(&marked_up(before));
-        let index = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_alphanumeric()).len();
+        // A transposed matrix is no part of its index.
+        let is_index = |c: char| c.is_alphanumeric() && c != 'ᵀ';
+        let index = |text: &str| text.len() - text.trim_start_matches(is_index).len();
         let (mut parts, mut left) = (Vec::new(), after);
         if let Some(name) = left.strip_prefix('_').filter(|name| index(name) > 0) {
             let (name, more) = name.split_at(index(name));
@@ -204,9 +207,10 @@ impl Trace {
 impl TraceStep {
     /// Its place on the page: what all heads have and what one has bear the same name.
     fn anchor(&self) -> String {
+        let d = if self.kind == StepKind::Gradient { "d-" } else { "" };
         match self.head {
-            Some(head) => format!("{}-{}", self.name(), head + 1),
-            None => self.name().into(),
+            Some(head) => format!("{d}{}-{}", self.name(), head + 1),
+            None => format!("{d}{}", self.name()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::expansion::{Expansion, Form};
 use super::grid::plain;
+use super::program::StepKind;
 use super::shown::{Trace, TraceStep};
 use chumoku::lang::Lang;
 use ndarray::Array2;
@@ -48,6 +49,7 @@ impl Trace {
             "source": self.source,
             "tokens": self.tokens,
             "key_tokens": self.key_tokens,
+            "classes": self.classes,
             "steps": self.steps.iter().map(|step| step.to_json(lang)).collect::<Value>(),
             "cut": cut,
             "agreements": agreements.collect::<Value>(),
@@ -63,6 +65,7 @@ impl TraceStep {
             .map(|check| json!({ "text": check.to_text(lang), "value": number(check.value), "holds": check.holds }));
         json!({
             "name": self.name(),
+            "kind": if self.kind == StepKind::Gradient { "gradient" } else { "value" },
             "head": self.head.map(|head| head + 1),
             "title": self.title(lang),
             "symbol": self.symbol,

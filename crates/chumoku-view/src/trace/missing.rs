@@ -35,10 +35,11 @@ impl WorkedExample {
     /// What is missing for a quantity, each with what may be given in its place.
     fn unmet(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
-            Activated, Biased, Concat, Dense, DenseTanh, DenseW, Embeddings, Exponentials, FeedForward, FinalNorm,
-            FinalNorm2, Gate, Gated, HeadOutput, Hidden, Inner, K, Largest, Masked, Memory, Norm, Norm2, NormedK,
-            NormedQ, Output, Pooled, Positions, Q, Residual, Residual2, Scaled, Scores, Sums, TurnedK, TurnedQ, V,
-            Vector, W1, W2, WGate, WK, WQ, WV, Weights, X,
+            Activated, Biased, ClassExponentials, ClassLargest, ClassSums, ClassW, Concat, Dense, DenseActivated,
+            DenseNorm, DenseTanh, DenseW, Embeddings, Exponentials, FeedForward, FinalNorm, FinalNorm2, Gate, Gated,
+            HeadOutput, Hidden, Inner, K, Largest, LastNorm, LogProbabilities, Logits, Loss, Masked, Memory, Norm,
+            Norm2, NormedK, NormedQ, Output, Pooled, Positions, Probabilities, Q, Residual, Residual2, Scaled, Scores,
+            Sums, Target, TurnedK, TurnedQ, V, Vector, W1, W2, WGate, WK, WQ, WV, Weights, X,
         };
         if self.has(quantity) {
             return Vec::new();
@@ -88,7 +89,19 @@ impl WorkedExample {
             }
             Dense => [self.unmet(Pooled), option(self.has(DenseW), DenseW.name())].concat(),
             DenseTanh => [self.unmet(Dense), option(options.dense_tanh, "options.dense_tanh")].concat(),
+            DenseActivated => {
+                [self.unmet(Dense), option(options.dense_activation.is_some(), "options.dense_activation")].concat()
+            }
+            DenseNorm => [self.unmet(Dense), option(options.dense_norm.is_some(), "options.dense_norm")].concat(),
+            LastNorm => [self.unmet(Output), option(options.last_norm.is_some(), "options.last_norm")].concat(),
             Vector => [self.unmet(Pooled), option(options.unit_length, "options.unit_length")].concat(),
+            Logits | ClassLargest | ClassExponentials | ClassSums | Probabilities => {
+                option(self.has(ClassW), "W_class")
+            }
+            LogProbabilities | Loss => {
+                let target = option(self.has(Target), "target");
+                [option(self.has(ClassW) || self.has(Logits), "W_class"), target].concat()
+            }
             Scores => both(Q, K),
             Scaled if self.has(Scores) => {
                 option(options.scale.or(options.beta).is_some() || options.head_dim.is_some(), "options.d_k")

@@ -4,11 +4,13 @@
 //! from the input to the output, computed in f64. [`WorkedExample::check`] holds claims against it, and
 //! [`WorkedExample::trace`] shows it: as text, Markdown, LaTeX or JSON.
 
+mod backward;
 mod belief;
 mod build;
 mod builder;
 mod builtin;
 mod check;
+mod classes;
 mod example;
 mod expansion;
 mod feed_forward;
@@ -30,6 +32,7 @@ mod report;
 mod shown;
 mod sublayer;
 mod text;
+mod vector;
 mod words;
 #[cfg(feature = "spreadsheets")]
 mod xlsx;
@@ -42,5 +45,6 @@ pub use example::WorkedExample;
 pub use expansion::{Expansion, Form};
 pub use formula::Formula;
 pub use number::Printed;
+pub use program::StepKind;
 pub use shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 pub use text::{Depth, TraceOptions};

@@ -1,10 +1,11 @@
-//! Traces of models: the numbers of one attention while it reads a text, with the feed-forward network behind it, and how far the model's own are from them.
+//! Traces of models: the numbers of one attention while it reads a text, of the feed-forward network behind it and of what
+//! the model answers, and how far the model's own are from them.
 
 use super::example::{Diagonal, Options, WorkedExample};
 use super::quantity::Quantity;
 use super::shown::{Agreement, Trace};
-use chumoku::explain::{Recorded, RecordedAttention};
-use chumoku::nn::LayerNorm;
+use chumoku::explain::{Recorded, RecordedAnswer, RecordedAttention};
+use chumoku::nn::{LayerNorm, LinearMatrices, NormKind, NormRecord};
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
@@ -110,6 +111,9 @@ impl Worked for Recorded {
             unit_length: vector.is_some_and(|vector| vector.is_unit_length),
             ..Options::default()
         };
+        if let Some(answer) = &self.answer {
+            give_answer(&mut example, answer);
+        }
         example
     }
 
@@ -147,8 +151,58 @@ impl Worked for Recorded {
             let last = ends.into_iter().find(|&end| program.find(end, None).is_some()).unwrap_or(Quantity::Pooled);
             differences.push((last.name(), largest(last, None, &vector.vector)?));
         }
+        if let Some(answer) = &self.answer {
+            differences.push((
+                Quantity::Probabilities.name(),
+                largest(Quantity::Probabilities, None, &shares(&answer.record.logits))?,
+            ));
+        }
         Ok(Agreement { precision: precision.name().into(), largest_differences: differences })
     }
+}
+
+/// What a classifier makes of its last layer, as worked examples have it.
+fn give_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
+    let RecordedAnswer { labels, is_behind, record } = answer;
+    let mut give = |quantity, matrix: &Array2<f64>| example.inputs.insert(quantity, vec![matrix.clone()]);
+    let mut linear = |[weight, bias]: [Quantity; 2], layer: &LinearMatrices| {
+        give(weight, &layer.weight);
+        layer.bias.iter().for_each(|own| drop(give(bias, own)));
+    };
+    linear([Quantity::ClassW, Quantity::ClassB], &record.last);
+    if let Some(dense) = &record.dense {
+        linear([Quantity::DenseW, Quantity::DenseB], &dense.linear);
+    }
+    let mut norm = |[gamma, beta]: [Quantity; 2], norm: &NormRecord| {
+        give(gamma, &norm.gamma);
+        norm.beta.iter().for_each(|own| drop(give(beta, own)));
+        (if norm.beta.is_some() { NormKind::Layer } else { NormKind::Rms }, norm.epsilon)
+    };
+    // Behind another layer come those that are not traced.
+    let last =
+        record.norm.as_ref().filter(|_| *is_behind).map(|own| norm([Quantity::LastGamma, Quantity::LastBeta], own));
+    let of_dense = record.dense.as_ref().and_then(|dense| dense.norm.as_ref());
+    let of_dense = of_dense.map(|own| norm([Quantity::DenseGamma, Quantity::DenseBeta], own));
+    if !is_behind {
+        give(Quantity::Hidden, &record.hidden);
+    }
+    let activation = record.dense.as_ref().map(|dense| dense.activation.kernel());
+    example.classes.clone_from(labels);
+    let options = &mut example.options;
+    options.pooling = vec![record.pooling];
+    (options.last_norm, options.epsilon_last) = (last.map(|(kind, _)| kind), last.map(|(_, epsilon)| epsilon));
+    (options.dense_norm, options.epsilon_dense) =
+        (of_dense.map(|(kind, _)| kind), of_dense.map(|(_, epsilon)| epsilon));
+    // The kernels have no tanh.
+    (options.dense_tanh, options.dense_activation) = (activation == Some(None), activation.flatten());
+}
+
+/// The probabilities of logits.
+fn shares(logits: &Array2<f64>) -> Array2<f64> {
+    let most = logits.fold(f64::NEG_INFINITY, |most, x| most.max(*x));
+    let exponentials = logits.mapv(|x| (x - most).exp());
+    let sum = exponentials.sum();
+    exponentials / sum
 }
 
 impl Trace {

@@ -13,6 +13,8 @@ pub(crate) trait Scalar: Copy {
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
     fn tanh(self) -> Self;
+    /// Its natural logarithm: −∞ of 0.
+    fn ln(self) -> Self;
     /// What an activation makes of it.
     fn activated(self, activation: Activation) -> Self;
     /// The larger of the two; NaN if either is.
@@ -63,6 +65,9 @@ impl Scalar for f64 {
     }
     fn tanh(self) -> f64 {
         f64::tanh(self)
+    }
+    fn ln(self) -> f64 {
+        f64::ln(self)
     }
     fn activated(self, activation: Activation) -> f64 {
         let mut y = [f64::NAN];
@@ -144,6 +149,10 @@ impl Scalar for Interval {
     }
     fn tanh(self) -> Interval {
         Interval { low: self.low.tanh(), high: self.high.tanh() }
+    }
+    fn ln(self) -> Interval {
+        // Rounding may have left an end below 0, where no probability is.
+        Interval { low: f64::max(self.low, 0.0).ln(), high: self.high.ln() }
     }
     fn activated(self, activation: Activation) -> Interval {
         // It falls up to one place, where it is lowest, and rises from there.
@@ -362,6 +371,7 @@ mod tests {
                 (a.div(b), p / q),
                 (a.exp(), p.exp()),
                 (a.tanh(), p.tanh()),
+                (a.exp().ln(), p),
                 (a.activated(Activation::Relu), p.max(0.0)),
                 (a.activated(Activation::Gelu), p * (1.0 + erf(p / 2f64.sqrt())) / 2.0),
                 (a.activated(Activation::GeluTanh), {

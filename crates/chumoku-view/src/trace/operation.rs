@@ -33,6 +33,18 @@ pub(crate) enum Operation {
     Mixture([StepId; 2]),
     /// `A Bᵀ`.
     ProductTransposed([StepId; 2]),
+    /// `Aᵀ B`.
+    TransposedProduct([StepId; 2]),
+    /// `A Bᵀ + C Dᵀ + … + E + …`: what the gradients of all that was made of a step come to.
+    ProductsTransposed { pairs: Vec<[StepId; 2]>, added: Vec<StepId> },
+    /// `(A − B) / over`.
+    Difference { of: [StepId; 2], over: f64 },
+    /// `A ∘ (G − Σⱼ A ∘ G)` of shares A and their gradient G: of each row, softmax's Jacobian times g.
+    SoftmaxGradient { shares: StepId, gradient: StepId },
+    /// The one row of A divided by `over`, in each row.
+    Spread { of: StepId, rows: usize, over: f64 },
+    /// The sum of each column.
+    ColumnSums(StepId),
     /// Some columns of A: those of a head.
     Columns { of: StepId, range: Range<usize> },
     /// Each pair of columns i and i + half turned by its angle, once for each position (Su et al. 2021).
@@ -65,6 +77,10 @@ pub(crate) enum Operation {
     Activated { of: StepId, activation: Activation },
     /// `tanh(A)`.
     Tanh(StepId),
+    /// `ln(A)`.
+    Logarithms(StepId),
+    /// `−Σ T ∘ L / rows` of targets T and the logarithms L of probabilities, one number; a share of 0 takes nothing.
+    CrossEntropy { target: StepId, logarithms: StepId },
     /// Each row divided by its length; a row of nothing stays one.
     UnitLength(StepId),
 }
@@ -85,12 +101,23 @@ impl Operation {
             | Operation::Shares { of: a, .. }
             | Operation::OneHot(a)
             | Operation::Tanh(a)
+            | Operation::Logarithms(a)
             | Operation::UnitLength(a)
             | Operation::Normalised { of: a, .. }
             | Operation::RmsNormalised { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::Mixture([a, b]) => (of(*a).0, of(*b).1),
             Operation::ProductTransposed([a, b]) => (of(*a).0, of(*b).0),
+            Operation::TransposedProduct([a, b]) => (of(*a).1, of(*b).1),
+            Operation::ProductsTransposed { pairs, added } => match (pairs.first(), added.first()) {
+                (Some([a, b]), _) => (of(*a).0, of(*b).0),
+                (None, Some(a)) => of(*a),
+                (None, None) => (0, 0),
+            },
+            Operation::Difference { of: [a, _], .. } | Operation::SoftmaxGradient { shares: a, .. } => of(*a),
+            Operation::Spread { of: a, rows, .. } => (*rows, of(*a).1),
+            Operation::ColumnSums(a) => (1, of(*a).1),
             Operation::Columns { of: a, range } => (of(*a).0, range.len()),
+            Operation::CrossEntropy { .. } => (1, 1),
             Operation::Pooled { of: a, ways } => (1, ways.len() * of(*a).1),
             Operation::Largest(a) | Operation::RowSums(a) => (of(*a).0, 1),
             Operation::Joined(parts) => {
@@ -114,6 +141,34 @@ impl Operation {
             }
             Operation::Mixture([a, b]) => mixture(value(*a), value(*b)),
             Operation::ProductTransposed([a, b]) => product(value(*a), value(*b).reversed_axes()),
+            Operation::TransposedProduct([a, b]) => product(value(*a).reversed_axes(), value(*b)),
+            Operation::ProductsTransposed { pairs, added } => {
+                let products = pairs.iter().map(|[a, b]| product(value(*a), value(*b).reversed_axes()));
+                let all = products.chain(added.iter().map(|a| value(*a).to_owned()));
+                let sum = all.reduce(|sum, next| each(sum.view(), |at, x| x.add(next[at])));
+                sum.unwrap_or_else(|| Array2::from_elem((0, 0), S::of(0.0)))
+            }
+            Operation::Difference { of: [a, b], over } => {
+                each(value(*a), |at, x| x.sub(value(*b)[at]).div(S::of(*over)))
+            }
+            Operation::SoftmaxGradient { shares, gradient } => {
+                let (shares, gradient) = (value(*shares), value(*gradient));
+                each(shares, |(i, j), share| {
+                    let terms = shares.row(i).into_iter().zip(gradient.row(i));
+                    let mean = terms.fold(S::of(0.0), |sum, (share, g)| sum.add(share.share_of(*g)));
+                    share.share_of(gradient[[i, j]].sub(mean))
+                })
+            }
+            Operation::Spread { of, rows, over } => {
+                let a = value(*of);
+                Array2::from_shape_fn((*rows, a.ncols()), |(_, j)| a[[0, j]].div(S::of(*over)))
+            }
+            Operation::ColumnSums(of) => {
+                let a = value(*of);
+                Array2::from_shape_fn((1, a.ncols()), |(_, j)| {
+                    a.column(j).iter().fold(S::of(0.0), |sum, x| sum.add(*x))
+                })
+            }
             Operation::Columns { of, range } => {
                 let a = value(*of);
                 Array2::from_shape_fn((a.nrows(), range.len()), |(i, j)| a[[i, range.start + j]])
@@ -180,6 +235,13 @@ impl Operation {
             }
             Operation::Activated { of, activation } => each(value(*of), |_, x| x.activated(*activation)),
             Operation::Tanh(of) => each(value(*of), |_, x| x.tanh()),
+            Operation::Logarithms(of) => each(value(*of), |_, x| x.ln()),
+            Operation::CrossEntropy { target, logarithms } => {
+                let (target, logarithms) = (value(*target), value(*logarithms));
+                let terms = target.iter().zip(&logarithms);
+                let sum = terms.fold(S::of(0.0), |sum, (share, x)| sum.sub(share.share_of(*x)));
+                Array2::from_elem((1, 1), sum.div(S::of(target.nrows() as f64)))
+            }
             Operation::UnitLength(of) => {
                 let mut y = value(*of).to_owned();
                 for mut row in y.rows_mut() {

@@ -8,12 +8,23 @@ use ndarray::Array2;
 /// What a number of a step takes in the end: itself, once more where it is shown, and its interval where it is checked.
 const BYTES: f64 = 64.0;
 
+/// What a step's matrix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// The quantity itself.
+    Value,
+    /// The gradient of the loss with respect to it, of the same shape.
+    Gradient,
+}
+
 /// A step: what it is, how it follows, and its matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) quantity: Quantity,
     /// The head, from 0, where each has its own.
     pub(crate) head: Option<usize>,
+    pub(crate) kind: StepKind,
     pub(crate) operation: Operation,
     pub(crate) value: Array2<f64>,
 }
@@ -21,9 +32,11 @@ pub(crate) struct Step {
 impl Step {
     /// Its letter, with the number of its head.
     pub(crate) fn symbol(&self) -> String {
-        match self.head {
-            Some(head) => format!("{}[{}]", self.quantity.symbol(), head + 1),
-            None => self.quantity.symbol().into(),
+        let (symbol, head) =
+            (self.quantity.symbol(), self.head.map_or(String::new(), |head| format!("[{}]", head + 1)));
+        match self.kind {
+            StepKind::Value => format!("{symbol}{head}"),
+            StepKind::Gradient => format!("d{symbol}{head}"),
         }
     }
 }
@@ -49,12 +62,13 @@ impl Program {
 
     /// The step of a quantity, of a head where each has its own.
     pub(crate) fn find(&self, quantity: Quantity, head: Option<usize>) -> Option<StepId> {
-        self.steps.iter().position(|step| step.quantity == quantity && step.head == head)
+        let is_it = |step: &Step| step.kind == StepKind::Value && step.quantity == quantity && step.head == head;
+        self.steps.iter().position(is_it)
     }
 
     /// What is given.
     pub(crate) fn give(&mut self, quantity: Quantity, head: Option<usize>, value: Array2<f64>) -> StepId {
-        self.steps.push(Step { quantity, head, operation: Operation::Given, value });
+        self.steps.push(Step { quantity, head, kind: StepKind::Value, operation: Operation::Given, value });
         self.steps.len() - 1
     }
 
@@ -68,6 +82,24 @@ impl Program {
         head: Option<usize>,
         operation: Operation,
     ) -> Result<StepId, String> {
+        self.add(quantity, head, StepKind::Value, operation)
+    }
+
+    /// Computes the gradient of the loss with respect to a step.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(super) fn gradient(&mut self, of: StepId, operation: Operation) -> Result<StepId, String> {
+        self.add(self.steps[of].quantity, self.steps[of].head, StepKind::Gradient, operation)
+    }
+
+    fn add(
+        &mut self,
+        quantity: Quantity,
+        head: Option<usize>,
+        kind: StepKind,
+        operation: Operation,
+    ) -> Result<StepId, String> {
         let (rows, columns) = operation.dim(|id| self.steps[id].value.dim());
         if let Some([needed, free]) = memory::lacking(BYTES * rows as f64 * columns as f64) {
             let name = quantity.name();
@@ -77,7 +109,7 @@ impl Program {
             ));
         }
         let value = operation.apply(|id| self.steps[id].value.view());
-        self.steps.push(Step { quantity, head, operation, value });
+        self.steps.push(Step { quantity, head, kind, operation, value });
         Ok(self.steps.len() - 1)
     }
 }

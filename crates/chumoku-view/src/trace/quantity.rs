@@ -59,13 +59,30 @@ pub(crate) enum Quantity {
     FeedForward,
     Residual2,
     FinalNorm2,
+    LastGamma,
+    LastBeta,
+    LastNorm,
     Hidden,
     Pooled,
     DenseW,
     DenseB,
     Dense,
     DenseTanh,
+    DenseActivated,
+    DenseGamma,
+    DenseBeta,
+    DenseNorm,
     Vector,
+    ClassW,
+    ClassB,
+    Logits,
+    ClassLargest,
+    ClassExponentials,
+    ClassSums,
+    Probabilities,
+    Target,
+    LogProbabilities,
+    Loss,
 }
 
 use Quantity::*;
@@ -95,13 +112,17 @@ pub(crate) enum Axis {
     Pooled,
     /// Width of the text's vector.
     Vector,
+    /// What is classified: the text where its rows are pooled, else each token.
+    Answers,
+    /// The classes.
+    Classes,
     /// One number.
     One,
 }
 
 impl Quantity {
     /// All of them, in the order of a trace.
-    pub(crate) const ALL: [Quantity; 61] = [
+    pub(crate) const ALL: [Quantity; 78] = [
         Embeddings,
         Positions,
         X,
@@ -156,13 +177,30 @@ impl Quantity {
         FeedForward,
         Residual2,
         FinalNorm2,
+        LastGamma,
+        LastBeta,
+        LastNorm,
         Hidden,
         Pooled,
         DenseW,
         DenseB,
         Dense,
         DenseTanh,
+        DenseActivated,
+        DenseGamma,
+        DenseBeta,
+        DenseNorm,
         Vector,
+        ClassW,
+        ClassB,
+        Logits,
+        ClassLargest,
+        ClassExponentials,
+        ClassSums,
+        Probabilities,
+        Target,
+        LogProbabilities,
+        Loss,
     ];
 
     /// Its name in files.
@@ -222,13 +260,30 @@ impl Quantity {
             FeedForward => "feed_forward",
             Residual2 => "residual_2",
             FinalNorm2 => "final_norm_2",
+            LastGamma => "gamma_last",
+            LastBeta => "norm_beta_last",
+            LastNorm => "last_norm",
             Hidden => "hidden",
             Pooled => "pooled",
             DenseW => "W_dense",
             DenseB => "b_dense",
             Dense => "dense",
             DenseTanh => "dense_tanh",
+            DenseActivated => "dense_activated",
+            DenseGamma => "gamma_dense",
+            DenseBeta => "norm_beta_dense",
+            DenseNorm => "dense_norm",
             Vector => "vector",
+            ClassW => "W_class",
+            ClassB => "b_class",
+            Logits => "logits",
+            ClassLargest => "class_max",
+            ClassExponentials => "class_exponentials",
+            ClassSums => "class_sums",
+            Probabilities => "probabilities",
+            Target => "target",
+            LogProbabilities => "log_probabilities",
+            Loss => "loss",
         }
     }
 
@@ -294,13 +349,30 @@ impl Quantity {
             FeedForward => "F",
             Residual2 => "R_2",
             FinalNorm2 => "Y_2",
+            LastGamma => "γ_L",
+            LastBeta => "β_L",
+            LastNorm => "Y_L",
             Hidden => "L",
             Pooled => "p",
             DenseW => "W_D",
             DenseB => "b_D",
             Dense => "D",
             DenseTanh => "D′",
+            DenseActivated => "D_f",
+            DenseGamma => "γ_D",
+            DenseBeta => "β_D",
+            DenseNorm => "D_n",
             Vector => "v",
+            ClassW => "W_C",
+            ClassB => "b_C",
+            Logits => "Z",
+            ClassLargest => "m_C",
+            ClassExponentials => "E_C",
+            ClassSums => "z_C",
+            Probabilities => "P_C",
+            Target => "T",
+            LogProbabilities => "L_C",
+            Loss => "ℒ",
         }
     }
 
@@ -308,9 +380,9 @@ impl Quantity {
     pub(crate) fn axes(self) -> [Axis; 2] {
         match self {
             Embeddings | Positions | X | Norm | Output | Residual | FinalNorm | Norm2 | FeedForward | Residual2
-            | FinalNorm2 | Hidden => [Axis::Queries, Axis::Model],
+            | FinalNorm2 | LastNorm | Hidden => [Axis::Queries, Axis::Model],
             Memory => [Axis::Keys, Axis::Memory],
-            NormGamma | NormBeta | BO | Gamma2 | Beta2 | B2 => [Axis::One, Axis::Model],
+            NormGamma | NormBeta | BO | Gamma2 | Beta2 | LastGamma | LastBeta | B2 => [Axis::One, Axis::Model],
             WQ => [Axis::Model, Axis::KeyWidth],
             WK => [Axis::Memory, Axis::KeyWidth],
             WV => [Axis::Memory, Axis::ValueWidth],
@@ -331,7 +403,14 @@ impl Quantity {
             W2 => [Axis::Inner, Axis::Model],
             Pooled => [Axis::One, Axis::Pooled],
             DenseW => [Axis::Pooled, Axis::Vector],
-            DenseB | Dense | DenseTanh | Vector => [Axis::One, Axis::Vector],
+            DenseB | Dense | DenseTanh | DenseActivated | DenseGamma | DenseBeta | DenseNorm | Vector => {
+                [Axis::One, Axis::Vector]
+            }
+            ClassW => [Axis::Vector, Axis::Classes],
+            ClassB => [Axis::One, Axis::Classes],
+            Logits | ClassExponentials | Probabilities | Target | LogProbabilities => [Axis::Answers, Axis::Classes],
+            ClassLargest | ClassSums => [Axis::Answers, Axis::One],
+            Loss => [Axis::One, Axis::One],
         }
     }
 
@@ -394,13 +473,30 @@ impl Quantity {
             }
             Residual2 => ("Second residual connection", "2 つ目の残差接続"),
             FinalNorm2 => ("Second layer normalisation", "2 つ目の層正規化"),
+            LastGamma => ("γ of the normalisation behind the last layer", "最後の層の後の正規化の γ"),
+            LastBeta => ("β of the normalisation behind the last layer", "最後の層の後の正規化の β"),
+            LastNorm => ("Normalisation behind the last layer", "最後の層の後の正規化"),
             Hidden => ("Vectors after the last layer", "最後の層を出たベクトル"),
             Pooled => ("Pooling", "プーリング"),
             DenseW => ("Weights of the dense layer", "全結合層の重み行列"),
             DenseB => ("Bias of the dense layer", "全結合層のバイアス"),
             Dense => ("Dense layer", "全結合層"),
             DenseTanh => ("Activation of the dense layer", "全結合層の活性化"),
+            DenseActivated => ("Activation of the dense layer", "全結合層の活性化"),
+            DenseGamma => ("γ of the dense layer’s normalisation", "全結合層の正規化の γ"),
+            DenseBeta => ("β of the dense layer’s normalisation", "全結合層の正規化の β"),
+            DenseNorm => ("Normalisation of the dense layer", "全結合層の正規化"),
             Vector => ("Vector of the text", "テキストのベクトル"),
+            ClassW => ("Weights of the classes", "クラスの重み行列"),
+            ClassB => ("Bias of the classes", "クラスのバイアス"),
+            Logits => ("Logits", "ロジット"),
+            ClassLargest => ("Largest logit", "ロジットの最大値"),
+            ClassExponentials => ("Exponentials of the logits", "ロジットの指数"),
+            ClassSums => ("Sum of the exponentials of the logits", "ロジットの指数の和"),
+            Probabilities => ("Probabilities of the classes", "クラスの確率"),
+            Target => ("Target", "正解"),
+            LogProbabilities => ("Logarithms of the probabilities", "確率の対数"),
+            Loss => ("Cross-entropy loss", "交差エントロピー損失"),
         };
         lang.pick(en, ja)
     }

@@ -148,6 +148,7 @@ impl WorkedExample {
             let words = match axis {
                 Axis::Queries => &self.tokens,
                 Axis::Keys => keys,
+                Axis::Classes => &self.classes,
                 _ => return String::new(),
             };
             words.get(i).map_or(String::new(), |word| tr!(" ({word})", "（{word}）"))

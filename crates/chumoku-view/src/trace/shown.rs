@@ -4,7 +4,7 @@ use super::example::WorkedExample;
 use super::expansion::{Expansion, expand};
 use super::formula::{Formula, formula};
 use super::operation::{Operation, StepId};
-use super::program::{Program, Step};
+use super::program::{Program, Step, StepKind};
 use super::quantity::{Axis, Quantity};
 use chumoku::explain::{ModelPlace, TextCut};
 use chumoku::lang::Lang;
@@ -25,6 +25,8 @@ pub struct Trace {
     pub tokens: Vec<String>,
     /// The words of the keys.
     pub key_tokens: Vec<String>,
+    /// The names of the classes, where it ends in some.
+    pub classes: Vec<String>,
     /// The steps, in order.
     pub steps: Vec<TraceStep>,
     /// The steps of the other heads, in order: what a spreadsheet computes the rest from.
@@ -42,6 +44,8 @@ pub struct TraceStep {
     #[cfg_attr(not(feature = "spreadsheets"), expect(dead_code, reason = "cells of spreadsheets are found by it"))]
     pub(super) id: StepId,
     pub(super) quantity: Quantity,
+    /// Whether it is a quantity itself or the gradient of the loss with respect to it.
+    pub kind: StepKind,
     /// The head, from 0, where each has its own.
     pub head: Option<usize>,
     /// Its letter in formulas.
@@ -110,14 +114,27 @@ impl TraceStep {
     #[must_use]
     pub fn title(&self, lang: Lang) -> String {
         let title = self.quantity.title(lang);
+        let title = match self.kind {
+            StepKind::Value => title.to_owned(),
+            StepKind::Gradient => lang.pick("Gradient: ", "勾配：").to_owned() + title,
+        };
         match self.head {
             Some(head) => format!("{title} ({})", lang.pick("head", "ヘッド").to_owned() + &format!(" {}", head + 1)),
-            None => title.into(),
+            None => title,
         }
+    }
+
+    /// Whether its rows are the weights of keys.
+    pub(super) fn is_weights(&self) -> bool {
+        self.quantity == Quantity::Weights && self.kind == StepKind::Value
     }
 
     pub(super) fn axes(&self) -> [Axis; 2] {
         match (self.quantity, &self.operation) {
+            // What is classified is the text, unless every token is.
+            (quantity, _) if quantity.axes()[0] == Axis::Answers => {
+                [if self.value.nrows() == 1 { Axis::One } else { Axis::Queries }, quantity.axes()[1]]
+            }
             // Without W_O the output is as wide as the values.
             (Quantity::Output, Operation::Mixture(_) | Operation::Joined(_)) => Quantity::HeadOutput.axes(),
             _ => self.quantity.axes(),
@@ -131,13 +148,28 @@ impl WorkedExample {
     /// # Errors
     /// If the matrices do not fit each other, or there is no such head.
     pub fn trace(&self, head: usize) -> Result<Trace, String> {
+        self.traced(head, |_| Ok(()))
+    }
+
+    /// The same, and then the gradients of the loss with respect to every step that it follows from, from the loss back to
+    /// what is given.
+    ///
+    /// # Errors
+    /// As [`WorkedExample::trace`], and if there is no loss, or a step that it follows from has no rule for its gradient.
+    pub fn trace_backward(&self, head: usize) -> Result<Trace, String> {
+        self.traced(head, Program::backward)
+    }
+
+    /// The steps and what `more` adds to them.
+    fn traced(&self, head: usize, more: impl FnOnce(&mut Program) -> Result<(), String>) -> Result<Trace, String> {
         if !self.figures.is_empty() {
             return Err(chumoku::tr!(
                 "this example is about sizes, not matrices: `chumoku check` checks it, `chumoku count` counts",
                 "この計算例は行列ではなく大きさについてのものです。検算は `chumoku check`、集計は `chumoku count` です"
             ));
         }
-        let program = self.program()?;
+        let mut program = self.program()?;
+        more(&mut program)?;
         if program.steps().iter().all(|step| step.operation == Operation::Given) {
             let missing = self.missing_for_scores().join(&chumoku::tr!(" and ", "と"));
             return Err(chumoku::tr!(
@@ -175,6 +207,7 @@ impl WorkedExample {
             source: self.source.clone(),
             tokens: self.tokens.clone(),
             key_tokens,
+            classes: self.classes.clone(),
             steps: shown.into_iter().map(|id| step(&program, id, heads)).collect(),
             others: others.into_iter().map(|id| step(&program, id, heads)).collect(),
             agreements: Vec::new(),
@@ -185,10 +218,11 @@ impl WorkedExample {
 
 /// A step as it is shown.
 fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
-    let Step { quantity, head, operation, value } = program.step(id);
+    let Step { quantity, head, kind, operation, value } = program.step(id);
     let mut shown = TraceStep {
         id,
         quantity: *quantity,
+        kind: *kind,
         head: *head,
         symbol: program.step(id).symbol(),
         letters: Default::default(),
@@ -220,7 +254,8 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             Axis::Pooled => pooled.into(),
             Axis::Vector => if has_dense { "d" } else { pooled }.into(),
             Axis::ValueWidth => width("d_v"),
-            Axis::One => "1".into(),
+            Axis::Classes => "c".into(),
+            Axis::One | Axis::Answers => "1".into(),
         }
     });
     shown
@@ -230,7 +265,8 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
 const TOLERANCE: f64 = 1e-9;
 
 fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
-    let Step { quantity, operation, value, .. } = program.step(id);
+    let Step { quantity, kind, operation, value, .. } = program.step(id);
+    let is_value = *kind == StepKind::Value;
     let most = |of_row: &dyn Fn(ndarray::ArrayView1<'_, f64>) -> f64| {
         value.rows().into_iter().map(of_row).fold(0.0, |most: f64, x| if x.is_nan() { x } else { most.max(x) })
     };
@@ -239,7 +275,7 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
     let is_empty = |row: ndarray::ArrayView1<'_, f64>| row.iter().all(|&x| x == 0.0);
     let mut found = Vec::new();
     match (quantity, operation) {
-        (Quantity::Weights, _) if !sees_nothing => {
+        (Quantity::Weights | Quantity::Probabilities | Quantity::Target, _) if is_value && !sees_nothing => {
             let differs = |row: ndarray::ArrayView1<'_, f64>| if is_empty(row) { 0.0 } else { (row.sum() - 1.0).abs() };
             // Given weights have the digits that they were printed with.
             let room = if *operation == Operation::Given { 5e-3 } else { TOLERANCE };
@@ -290,7 +326,7 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
         _ => {}
     }
     let empty = value.rows().into_iter().filter(|row| is_empty(*row)).count();
-    if *quantity == Quantity::Weights && empty > 0 {
+    if is_value && *quantity == Quantity::Weights && empty > 0 {
         found.push(TraceCheck { kind: CheckKind::EmptyRows, value: empty as f64, holds: true });
     }
     let is_odd = |x: &f64| x.is_nan() || *x == f64::INFINITY || (*x == f64::NEG_INFINITY && !is_masking(operation));
@@ -303,5 +339,8 @@ fn checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
 
 /// Whether −∞ is what it should be.
 pub(super) fn is_masking(operation: &Operation) -> bool {
-    matches!(operation, Operation::Masked { .. } | Operation::Largest(_) | Operation::Biased { .. })
+    matches!(
+        operation,
+        Operation::Masked { .. } | Operation::Largest(_) | Operation::Biased { .. } | Operation::Logarithms(_)
+    )
 }

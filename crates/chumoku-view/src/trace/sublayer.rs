@@ -1,17 +1,21 @@
-//! What stands around each part of a layer: a residual connection and a normalisation.
+//! What stands around each part of a layer: a residual connection and a normalisation; and the normalisations behind layers.
 
 use super::builder::Build;
 use super::example::Options;
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
-use chumoku::nn::NormOrder;
+use chumoku::nn::{NormKind, NormOrder};
 use chumoku::tr;
 
-/// The parts of a layer, each with its residual connection and its normalisation.
+/// What has a normalisation: the parts of a layer, each with its residual connection, and what follows layers.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Attention,
     FeedForward,
+    /// All layers.
+    Layers,
+    /// The dense layer after pooling.
+    Dense,
 }
 
 /// The normalisation of a part.
@@ -21,7 +25,7 @@ struct PartNorm {
     epsilon: f64,
     /// γ and β.
     parameters: [Quantity; 2],
-    /// The options that say where it stands, and whether it is RMS normalisation.
+    /// The options that say where it stands, or that it is there, and whether it is RMS normalisation.
     names: [&'static str; 2],
 }
 
@@ -42,6 +46,20 @@ impl Part {
                 parameters: [Quantity::Gamma2, Quantity::Beta2],
                 names: ["norm_2", "rms_norm_2"],
             },
+            Part::Layers => PartNorm {
+                order: options.last_norm.map(|_| NormOrder::Post),
+                is_rms: options.last_norm == Some(NormKind::Rms),
+                epsilon: options.epsilon_last.unwrap_or(options.epsilon),
+                parameters: [Quantity::LastGamma, Quantity::LastBeta],
+                names: ["last_norm"; 2],
+            },
+            Part::Dense => PartNorm {
+                order: options.dense_norm.map(|_| NormOrder::Post),
+                is_rms: options.dense_norm == Some(NormKind::Rms),
+                epsilon: options.epsilon_dense.unwrap_or(options.epsilon),
+                parameters: [Quantity::DenseGamma, Quantity::DenseBeta],
+                names: ["dense_norm"; 2],
+            },
         }
     }
 }
@@ -53,6 +71,22 @@ impl Build<'_> {
         let norm = part.norm(&self.example.options);
         let [gamma, beta] = norm.parameters;
         let ([order, rms], [gamma_name, beta_name]) = (norm.names, norm.parameters.map(Quantity::name));
+        if let Part::Layers | Part::Dense = part {
+            if norm.order.is_none() && (has(gamma) || has(beta)) {
+                return Err(tr!(
+                    "{gamma_name} and {beta_name}: expected options.{order}, \"layer\" or \"rms\", to say which normalisation \
+                     they belong to",
+                    "{gamma_name} と {beta_name}: 正規化の種類を示す options.{order}（\"layer\" か \"rms\"）が必要です"
+                ));
+            }
+            if norm.is_rms && has(beta) {
+                return Err(tr!(
+                    "options.{order}: expected no {beta_name}, which RMS normalisation does not have",
+                    "options.{order}: RMS 正規化に {beta_name} はありません"
+                ));
+            }
+            return Ok(());
+        }
         if norm.order.is_none() && (has(gamma) || has(beta)) {
             return Err(tr!(
                 "{gamma_name} and {beta_name}: expected options.{order}, \"pre\" or \"post\", to say where they belong",

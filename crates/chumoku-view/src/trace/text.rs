@@ -3,7 +3,6 @@
 use super::expansion::Spelling;
 use super::formula::latex_number;
 use super::grid::{Grid, number_of, plain};
-use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
 use super::words;
 use crate::terminal::Paint;
@@ -271,7 +270,7 @@ struct Heat {
 impl Heat {
     fn of(step: &TraceStep, paint: Paint) -> Heat {
         let most = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(*x));
-        let is_share = step.quantity == Quantity::Weights && most > 0.0;
+        let is_share = step.is_weights() && most > 0.0;
         Heat { paint, most: is_share.then_some(most), is_masking: super::shown::is_masking(&step.operation) }
     }
 

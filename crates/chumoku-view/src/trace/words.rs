@@ -110,7 +110,7 @@ pub(super) fn given(lang: Lang) -> &'static str {
 
 /// What a word looks at most, for a step of weights: for its first row.
 pub(super) fn looks_at(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
-    if step.name() != "weights" || trace.tokens.is_empty() {
+    if !step.is_weights() || trace.tokens.is_empty() {
         return Vec::new();
     }
     let say = |(i, word): (usize, &String)| {

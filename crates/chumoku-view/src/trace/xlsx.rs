@@ -83,6 +83,10 @@ impl Named {
     fn column(&self, j: usize) -> String {
         format!("{}:{}", self.at(0, j), self.cell(self.block.rows - 1, j))
     }
+
+    fn all(&self) -> String {
+        format!("{}:{}", self.at(0, 0), self.cell(self.block.rows - 1, self.block.columns - 1))
+    }
 }
 
 /// What a cell reads of a step: a number, a row or a column of it.
@@ -261,13 +265,13 @@ impl Trace {
                     None => write_number(sheet, at, step.value[[i, j]], format)?,
                 }
             }
-            if step.name() == "weights" {
+            if step.is_weights() {
                 let sum = step.value.row(i).sum();
                 let (formula, at) = (layout.row_sum(step, i, sum), (first + i as u32, FIRST + columns as u16));
                 write_formula(sheet, at, &formula, sum, &quiet)?;
             }
         }
-        if step.name() == "weights" {
+        if step.is_weights() {
             sheet.write_with_format(first - 1, FIRST + columns as u16, lang.pick("sum", "和"), &heading)?;
         }
         Ok(())
@@ -314,7 +318,7 @@ impl Layout<'_> {
                 format!("IFERROR({},{})", terms.join("+"), literal(came))
             }
             // Says by itself that there is none.
-            Operation::Largest(_) if all_numbers => formula,
+            Operation::Largest(_) | Operation::Logarithms(_) if all_numbers => formula,
             _ if all_numbers && (truth.is_finite() || reads.is_empty()) => formula,
             // Too large for a number, or 0/0.
             _ if all_numbers => format!("IFERROR({formula},{})", literal(truth)),
@@ -355,10 +359,7 @@ impl Layout<'_> {
             (Some(i), Some(j)) => (from.at(i, j), 1),
             (Some(i), None) => (from.row(i), from.block.columns),
             (None, Some(j)) => (from.column(j), from.block.rows),
-            (None, None) => {
-                let Block { rows, columns, .. } = from.block;
-                (format!("{}:{}", from.at(0, 0), from.cell(rows - 1, columns - 1)), rows * columns)
-            }
+            (None, None) => (from.all(), from.block.rows * from.block.columns),
         };
         Some(match read.is_masked {
             true => format!("COUNT({range})+COUNTIF({range},\"-∞\")={count}"),
@@ -383,6 +384,25 @@ impl Layout<'_> {
             }
             Operation::Mixture([a, b]) => format!("SUMPRODUCT(MMULT({},{}))", block(a)?.row(i), block(b)?.column(j)),
             Operation::ProductTransposed([a, b]) => format!("SUMPRODUCT({},{})", block(a)?.row(i), block(b)?.row(j)),
+            Operation::TransposedProduct([a, b]) => {
+                format!("SUMPRODUCT({},{})", block(a)?.column(i), block(b)?.column(j))
+            }
+            Operation::ProductsTransposed { pairs, added } => {
+                let product =
+                    |[a, b]: &[StepId; 2]| Some(format!("SUMPRODUCT({},{})", block(a)?.row(i), block(b)?.row(j)));
+                let terms = pairs.iter().map(product).chain(added.iter().map(|id| Some(block(id)?.at(i, j))));
+                terms.collect::<Option<Vec<_>>>()?.join("+")
+            }
+            Operation::Difference { of: [a, b], over } => {
+                format!("({}-{})/{}", block(a)?.at(i, j), block(b)?.at(i, j), literal(*over))
+            }
+            Operation::SoftmaxGradient { shares, gradient } => {
+                let (shares, gradient) = (block(shares)?, block(gradient)?);
+                let mean = format!("SUMPRODUCT({},{})", shares.row(i), gradient.row(i));
+                format!("{}*({}-{mean})", shares.at(i, j), gradient.at(i, j))
+            }
+            Operation::Spread { of, over, .. } => format!("{}/{}", block(of)?.at(0, j), literal(*over)),
+            Operation::ColumnSums(of) => format!("SUM({})", block(of)?.column(j)),
             Operation::Columns { of, range } => block(of)?.at(i, range.start + j),
             Operation::Turned { of, angles } => {
                 let (width, half) = (step.value.ncols(), step.value.ncols() / 2);
@@ -455,6 +475,25 @@ impl Layout<'_> {
                 }
             }
             Operation::Tanh(of) => format!("TANH({})", block(of)?.at(i, j)),
+            // Of 0 there is no logarithm in a spreadsheet.
+            Operation::Logarithms(of) => {
+                let x = block(of)?.at(i, j);
+                format!("IF({x}=0,\"-∞\",LN({x}))")
+            }
+            Operation::CrossEntropy { target, logarithms } => {
+                let (target, logarithms) = (block(target)?, block(logarithms)?);
+                let Block { rows, columns, .. } = target.block;
+                if rows * columns > TERMS {
+                    return Some(format!("-SUMPRODUCT({},{})/{rows}", target.all(), logarithms.all()));
+                }
+                let term = |k: usize| {
+                    let (share, x) = (target.at(k / columns, k % columns), logarithms.at(k / columns, k % columns));
+                    format!("IF({share}=0,0,{share}*{x})")
+                };
+                let terms: Vec<String> = (0..rows * columns).map(term).collect();
+                // What was to come and had no probability.
+                format!("IFERROR(-({})/{rows},{})", terms.join("+"), literal(f64::INFINITY))
+            }
             Operation::UnitLength(of) => {
                 let from = block(of)?;
                 let row = from.row(i);
@@ -503,6 +542,17 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
         }
         Operation::Mixture([a, b]) => vec![numbers(a, row, None), numbers(b, None, column)],
         Operation::ProductTransposed([a, b]) => vec![numbers(a, row, None), numbers(b, column, None)],
+        Operation::TransposedProduct([a, b]) => vec![numbers(a, None, row), numbers(b, None, column)],
+        Operation::ProductsTransposed { pairs, added } => {
+            let products = pairs.iter().flat_map(|[a, b]| [numbers(a, row, None), numbers(b, column, None)]);
+            products.chain(added.iter().map(|id| numbers(id, row, column))).collect()
+        }
+        Operation::Difference { of, .. } => of.iter().map(|id| numbers(id, row, column)).collect(),
+        Operation::SoftmaxGradient { shares, gradient } => {
+            vec![numbers(shares, row, None), numbers(gradient, row, None)]
+        }
+        Operation::Spread { of, .. } => vec![numbers(of, Some(0), column)],
+        Operation::ColumnSums(of) => vec![numbers(of, None, column)],
         Operation::Turned { of, angles: Angles::Given(speeds) } => {
             vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
         }
@@ -524,7 +574,11 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
         Operation::Scaled { of, .. }
         | Operation::Biased { of, .. }
         | Operation::Activated { of, .. }
+        | Operation::Logarithms(of)
         | Operation::Tanh(of) => vec![numbers(of, row, column)],
+        Operation::CrossEntropy { target, logarithms } => {
+            vec![numbers(target, None, None), masked(logarithms, None, None)]
+        }
         Operation::Largest(of) | Operation::OneHot(of) => vec![masked(of, row, None)],
         Operation::Exponentials { of, largest } => {
             let largest = largest.iter().map(|id| masked(id, row, Some(0)));

@@ -319,10 +319,11 @@ impl Reader<'_, '_> {
                 let [a, b] = [number(next()), number(next())];
                 result(a.zip(b).map(|(a, b)| if name == "MIN" { a.min(b) } else { a.max(b) }))
             }
-            ("EXP" | "SQRT" | "COS" | "SIN" | "TANH" | "ERF", 1) => {
+            ("EXP" | "LN" | "SQRT" | "COS" | "SIN" | "TANH" | "ERF", 1) => {
                 let f = match name {
                     "ERF" => erf,
                     "EXP" => f64::exp,
+                    "LN" => f64::ln,
                     "SQRT" => f64::sqrt,
                     "COS" => f64::cos,
                     "TANH" => f64::tanh,

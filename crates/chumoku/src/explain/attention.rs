@@ -1,7 +1,7 @@
 //! One attention of a model while it reads a text: what it was given and what it made, number by number.
 
 use super::TextCut;
-use super::vector::Recorded;
+use super::vector::{Recorded, RecordedAnswer};
 use crate::lang::Lang;
 use crate::models::TranslatorPart;
 use crate::params::Params;
@@ -157,7 +157,8 @@ fn not_empty(text: &str) -> Result<()> {
 }
 
 impl TextClassifier {
-    /// What one head is given and makes while the model reads `text`.
+    /// What one head is given and makes while the model reads `text` and, of a model that chooses one class, how the network
+    /// comes to its answer.
     ///
     /// Of a text longer than the model's window the first window is read.
     ///
@@ -185,13 +186,17 @@ impl TextClassifier {
             cut,
         };
         recorded(&self.params, self.config.precision, label, |params| {
-            let record = self.model.record(params, &ids, layer)?.map(Recorded::from);
-            record.ok_or_else(|| {
+            let record = self.model.record(params, &ids, layer)?;
+            let (attention, record) = record.ok_or_else(|| {
                 Error::Setting(tr!(
                     "this model has no attention to trace",
                     "このモデルにはトレースするアテンションがありません"
                 ))
-            })
+            })?;
+            let is_behind = layer + 1 == encoder.num_layers;
+            let answer = RecordedAnswer { labels: self.labels().to_vec(), is_behind, record };
+            let answer = self.config.problem.is_one_class().then_some(answer);
+            Ok(Recorded { answer, ..Recorded::from(attention) })
         })
     }
 }

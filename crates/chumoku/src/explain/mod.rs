@@ -31,4 +31,4 @@ pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};
 pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};
-pub use vector::{Recorded, RecordedDense, RecordedVector};
+pub use vector::{Recorded, RecordedAnswer, RecordedDense, RecordedVector};

@@ -1,5 +1,7 @@
-//! What an encoder computes while it reads a text: one attention, and how the text's vector comes of those of its tokens.
+//! What a model computes while it reads a text: one attention, and what comes of the vectors of the text's tokens in the end,
+//! the text's own vector or a classifier's answer.
 
+use crate::models::AnswerRecord;
 use crate::nn::{AttentionRecord, Offsets, Pooling, Tokens};
 use crate::params::Params;
 use crate::pretrained::Dense;
@@ -14,6 +16,19 @@ pub struct Recorded {
     pub attention: AttentionRecord,
     /// At its end, where it makes one vector of a text.
     pub vector: Option<RecordedVector>,
+    /// At its end, where it chooses a class.
+    pub answer: Option<RecordedAnswer>,
+}
+
+/// How the vectors of a text's tokens became the probabilities of classes.
+#[derive(Clone, Debug)]
+pub struct RecordedAnswer {
+    /// The names of the classes.
+    pub labels: Vec<String>,
+    /// Whether the attention is that of the last layer, whose output this goes on from.
+    pub is_behind: bool,
+    /// What the network makes of its last layer's output.
+    pub record: AnswerRecord,
 }
 
 /// How the vectors of a text's tokens became one.
@@ -44,7 +59,7 @@ pub struct RecordedDense {
 
 impl From<AttentionRecord> for Recorded {
     fn from(attention: AttentionRecord) -> Recorded {
-        Recorded { attention, vector: None }
+        Recorded { attention, vector: None, answer: None }
     }
 }
 
@@ -83,7 +98,7 @@ impl Recorded {
             is_unit_length: model.sentence.normalize,
             vector: vector.mapv(f64::from),
         };
-        Ok(Recorded { attention, vector: Some(vector) })
+        Ok(Recorded { attention, vector: Some(vector), answer: None })
     }
 }
 
