@@ -4,13 +4,18 @@ use chumoku::Estimate;
 use chumoku::explain::TextCut;
 use chumoku::lang::Lang;
 
-use chumoku::explain::{Attribution, ExplainedKind, Explanation, Halves};
+use chumoku::explain::{Attribution, ExplainedKind, Explanation, Halves, Integral};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
-pub(crate) const KNOWN: [(&str, &str); 4] = [
+pub(crate) const KNOWN: [(&str, &str); 6] = [
     ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
     ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
+    ("integrated gradients", "積分勾配（integrated gradients）"),
+    (
+        "share of the change in log-odds from the mean embedding to the text",
+        "平均の埋め込みからテキストまでの対数オッズの変化のうち、その語の分",
+    ),
     ("change in cosine similarity when the word is removed", "その語を取り除いたときのコサイン類似度の変化"),
 ];
 
@@ -159,6 +164,30 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
         }
         Lang::Ja => format!("{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"),
     }
+}
+
+/// What integrated gradients add up to, and how nearly.
+pub(crate) fn integral(lang: Lang, integral: &Integral) -> String {
+    let Integral { baseline, text, gap, nodes } = integral;
+    let (gap, is_large) = match integral.gap_share() {
+        Some(share) => (format!("{:.1} %", 100.0 * share), share > 0.01),
+        None => (format!("{gap:.3}"), false),
+    };
+    let of_network = match lang {
+        Lang::En => format!(
+            "The network's own log-odds: {baseline:+.2} at the baseline (each token of the text the mean embedding), {text:+.2} for the \
+             text; the scores add up to the difference. Completeness gap: {gap}, with {nodes} gradients."
+        ),
+        Lang::Ja => format!(
+            "ネットワーク単独の対数オッズは、ベースライン（テキストの各トークンを平均の埋め込みに置き換えたもの）で {baseline:+.2}、\
+             テキストで {text:+.2} です。スコアの和はこの差になります。完全性のずれ: {gap}（勾配 {nodes} 個）。"
+        ),
+    };
+    let warning = lang.pick(
+        " The gap is above 1 %: words that differ by less than it cannot be told apart.",
+        "ずれが 1 % を超えているため、これより小さい差は区別できません。",
+    );
+    if is_large { of_network + warning } else { of_network }
 }
 
 /// Whose effects are shown, where the predictor has two halves.

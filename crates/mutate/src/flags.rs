@@ -106,6 +106,7 @@ const GENERATE: Flags = &[
 const EXPLAIN: Flags = &[
     PRECISION,
     ("--target", Text),
+    ("--method", Of(&["leave-one-out", "integrated-gradients"])),
     ("--layer", Count),
     ("--head", Count),
     ("--view", Of(&["heatmap", "lines", "grid", "depth", "values", "rollout"])),

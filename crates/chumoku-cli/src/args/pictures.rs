@@ -41,6 +41,25 @@ pub(crate) enum View {
     Rollout,
 }
 
+/// How the effect of words is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Method {
+    /// The text is read anew without each word
+    #[default]
+    LeaveOneOut,
+    /// Gradients of a classifier's network, added up from the mean embedding to the text
+    IntegratedGradients,
+}
+
+impl From<Method> for chumoku::explain::Method {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::LeaveOneOut => chumoku::explain::Method::LeaveOneOut,
+            Method::IntegratedGradients => chumoku::explain::Method::IntegratedGradients,
+        }
+    }
+}
+
 fn head(text: &str) -> Result<[usize; 2], String> {
     let parts: Vec<Option<usize>> = text.split('.').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
     match parts[..] {
@@ -87,6 +106,9 @@ pub(crate) struct Explain {
     /// of two texts: the second
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
+    /// How the effect of words is found
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) method: Method,
     /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) layer: Option<usize>,

@@ -206,7 +206,7 @@ pub struct Word {
 }
 
 /// What each word does to the prediction.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attribution {
     /// How the scores were measured, for example "leave-one-out".
     pub method: String,
@@ -227,6 +227,61 @@ pub struct Attribution {
     /// The words after those that are read at a time, of a text that is longer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beyond: Vec<WordEffect>,
+    /// Of integrated gradients: what the scores add up to, and how nearly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integral: Option<Integral>,
+}
+
+/// What scores of integrated gradients add up to: the log-odds of the text, less those of the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Integral {
+    /// The log-odds where each token of the text has the mean of all embeddings.
+    pub baseline: f32,
+    /// The log-odds of the text.
+    pub text: f32,
+    /// By how much the scores do not add up to their difference, at most: the sum over the parts of the path.
+    pub gap: f32,
+    /// Points of the path at which the gradient was taken.
+    pub nodes: usize,
+}
+
+impl Integral {
+    /// The gap as a share of the change of the log-odds; none where these do not change.
+    #[must_use]
+    pub fn gap_share(&self) -> Option<f32> {
+        let change = (self.text - self.baseline).abs();
+        (change > 0.0).then(|| self.gap / change)
+    }
+}
+
+/// How the effect of words is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Method {
+    /// The text is read anew without each word (Li, Monroe and Jurafsky 2016).
+    #[default]
+    LeaveOneOut,
+    /// Gradients are added up on the way from a text without content (Sundararajan, Taly and Yan 2017).
+    IntegratedGradients,
+}
+
+impl Method {
+    /// As [`Attribution::method`] says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::LeaveOneOut => "leave-one-out",
+            Method::IntegratedGradients => "integrated gradients",
+        }
+    }
+
+    /// As [`Attribution::unit`] says it, of log-odds.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Method::LeaveOneOut => "change in log-odds when the word is removed",
+            Method::IntegratedGradients => "share of the change in log-odds from the mean embedding to the text",
+        }
+    }
 }
 
 /// A word of which there is no attention to show, and what it does.

@@ -10,6 +10,7 @@ mod chance;
 mod classifier;
 mod explanation;
 mod frame;
+mod gradients;
 mod json;
 mod next_token;
 mod ngrams;
@@ -23,8 +24,8 @@ mod vector;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
 pub use explanation::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece,
-    TextCut, WholeWithoutHead, WithoutHead, Word, WordEffect,
+    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, Integral, LabelProbability,
+    Method, Piece, TextCut, WholeWithoutHead, WithoutHead, Word, WordEffect,
 };
 pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};

@@ -171,6 +171,7 @@ impl TextGenerator {
                 scores: special.iter().map(|_| 0.0).chain(scores).collect(),
                 whole: None,
                 beyond: Vec::new(),
+                integral: None,
             },
         })
     }

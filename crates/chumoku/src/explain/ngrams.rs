@@ -59,6 +59,7 @@ impl NgramClassifier {
                 scores: scores.collect(),
                 whole: None,
                 beyond: Vec::new(),
+                integral: None,
             },
         })
     }

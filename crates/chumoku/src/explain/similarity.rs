@@ -209,6 +209,7 @@ impl TextEmbedder {
                 scores: nothing(before).chain(scores).chain(nothing(after)).collect(),
                 whole: None,
                 beyond: Vec::new(),
+                integral: None,
             },
         })
     }

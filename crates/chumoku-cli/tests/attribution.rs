@@ -1,0 +1,129 @@
+//! `explain --method`: integrated gradients beside leave-one-out.
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+use std::sync::OnceLock;
+
+fn model() -> &'static str {
+    static MODEL: OnceLock<String> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let place = Place::shared("attribution");
+        place.train_small("model", &["--epochs", "3"]);
+        place.path("model").display().to_string()
+    })
+}
+
+fn gradients(place: &Place, model: &str, text: &str) -> Value {
+    place.run(&["explain", model, text, "--method", "integrated-gradients", "--json", "-"]).ok().json()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("expected a number, found {value}"))
+}
+
+/// The score of every word, those beyond the first window too.
+fn scores(explanation: &Value) -> Vec<f64> {
+    let of = &explanation["attribution"];
+    let read = of["scores"].as_array().unwrap().iter().map(number);
+    read.chain(of["beyond"].as_array().into_iter().flatten().map(|word| number(&word["score"]))).collect()
+}
+
+/// That the scores add up to what the log-odds change by, which are the network's.
+fn check_sums(explanation: &Value) {
+    let integral = &explanation["attribution"]["integral"];
+    let [baseline, text, gap] = ["baseline", "text", "gap"].map(|name| number(&integral[name]));
+    let change = text - baseline;
+    assert!(gap >= 0.0 && gap <= (0.01 * change.abs()).max(1e-3), "{integral}");
+    let sum: f64 = scores(explanation).iter().sum();
+    assert!((sum - change).abs() <= gap + 1e-4, "{sum} and {integral}");
+    let class = &explanation["attribution"]["class"];
+    let network = explanation["parts"]["attention"].as_array().or(explanation["probabilities"].as_array()).unwrap();
+    let p = number(&network.iter().find(|one| one["label"] == *class).unwrap()["probability"]);
+    // The network as it is used may round its products.
+    assert!((text - (p / (1.0 - p)).ln()).abs() < 0.02, "{integral}: {p}");
+}
+
+#[test]
+fn integrated_gradients_add_up_and_name_themselves() {
+    let place = Place::new();
+    let text = "The room was not clean, and the staff was rude.";
+    let value = gradients(&place, model(), text);
+    check_sums(&value);
+    let attribution = &value["attribution"];
+    assert_eq!(attribution["method"], "integrated gradients");
+    assert!(attribution["unit"].as_str().unwrap().contains("mean embedding"), "{attribution}");
+    // [CLS] is the same in the baseline; n-grams have no gradients.
+    assert_eq!(attribution["scores"][0], 0.0);
+    assert!(attribution["whole"].is_null());
+    let other = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+    assert_eq!(other["attribution"]["method"], "leave-one-out");
+    assert!(other["attribution"]["integral"].is_null());
+    assert_ne!(scores(&value), scores(&other));
+    // Everything else is the same.
+    assert_eq!([&value["attention"], &value["without"]], [&other["attention"], &other["without"]]);
+    // Threads do not matter.
+    let flags = ["--method", "integrated-gradients", "--json", "-", "--threads", "1"];
+    let alone = place.run(&[&["explain", model(), text], &flags[..]].concat()).ok().json();
+    assert_eq!(alone, value);
+
+    let shown = |lang: &str| {
+        let flags = ["--method", "integrated-gradients", "--lang", lang, "--html", "why.html"];
+        place.run(&[&["explain", model(), text], &flags[..]].concat()).ok().stdout
+    };
+    let (english, japanese) = (shown("en"), shown("ja"));
+    assert!(english.contains("integrated gradients") && english.contains("Completeness gap"), "{english}");
+    assert!(japanese.contains("積分勾配") && japanese.contains("完全性のずれ"), "{japanese}");
+    assert!(place.read("why.html").contains("Completeness gap"));
+}
+
+#[test]
+fn one_word_has_all_of_the_change() {
+    let place = Place::new();
+    let value = gradients(&place, model(), "clean");
+    check_sums(&value);
+    let found = scores(&value);
+    assert_eq!(found.len(), 2, "{value}");
+    assert!(found[1] != 0.0);
+}
+
+#[test]
+fn windows_of_a_long_text_move_together() {
+    let place = Place::new();
+    let long = "The room was not clean but cheap ".repeat(60);
+    let value = gradients(&place, model(), &long);
+    check_sums(&value);
+    let beyond = value["attribution"]["beyond"].as_array().unwrap();
+    assert!(beyond.len() > 200 && beyond.iter().all(|word| word["whole"].is_null()), "{}", beyond.len());
+    // What the last windows say counts as what the first does.
+    let of = |range: std::ops::Range<usize>| scores(&value)[range].iter().map(|x| x.abs()).sum::<f64>();
+    let (first, last) = (of(1..101), of(301..401));
+    assert!(first > 0.0 && last > 0.2 * first && last < 5.0 * first, "{first} {last}");
+}
+
+#[test]
+fn rows_of_a_file_are_explained_by_it_too() {
+    let place = Place::new();
+    place.write("texts.txt", "The room was clean\nThe staff was rude\n");
+    let flags = ["--input", "texts.txt", "--method", "integrated-gradients", "--json", "-"];
+    let lines = place.run(&[&["explain", model()], &flags[..]].concat()).ok().stdout;
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2, "{lines}");
+    for row in rows {
+        assert_eq!(row["method"], "integrated gradients");
+        let [baseline, text, gap] = ["baseline", "text", "gap"].map(|name| number(&row["integral"][name]));
+        let sum: f64 = row["words"].as_array().unwrap().iter().map(|word| number(&word["effect"])).sum();
+        assert!((sum - (text - baseline)).abs() <= gap + 1e-4, "{row}");
+    }
+}
+
+#[test]
+fn recurrent_networks_have_them_and_ngrams_do_not() {
+    let place = Place::new();
+    place.train_small("lstm", &["--epochs", "2", "--model", "lstm"]);
+    check_sums(&gradients(&place, "lstm", "The room was not clean"));
+    place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
+    let run = place.run(&["explain", "ngrams", "The room", "--method", "integrated-gradients"]);
+    assert!(run.code == 2 && run.stderr.contains("leave --method out"), "{run:?}");
+}
