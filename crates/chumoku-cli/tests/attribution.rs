@@ -127,3 +127,56 @@ fn recurrent_networks_have_them_and_ngrams_do_not() {
     let run = place.run(&["explain", "ngrams", "The room", "--method", "integrated-gradients"]);
     assert!(run.code == 2 && run.stderr.contains("leave --method out"), "{run:?}");
 }
+
+/// What the network by itself gives a class.
+fn network(explanation: &Value, class: &Value) -> f64 {
+    let network = explanation["parts"]["attention"].as_array().unwrap();
+    number(&network.iter().find(|one| one["label"] == *class).unwrap()["probability"])
+}
+
+#[test]
+fn curves_cut_out_the_strongest_words_first() {
+    let place = Place::new();
+    let text = "The room was clean";
+    let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+    let (curves, class) = (&value["attribution"]["curves"], &value["attribution"]["class"]);
+    assert_eq!(curves["words"], serde_json::json!([0, 1, 2, 3, 4]));
+    let names: Vec<&str> =
+        curves["orders"].as_array().unwrap().iter().map(|curve| curve["order"].as_str().unwrap()).collect();
+    assert_eq!(names, ["leave-one-out", "attention", "attention rollout", "random"]);
+    let mut order: Vec<usize> = (0..4).collect();
+    let found = scores(&value);
+    order.sort_by(|&a, &b| found[b + 1].total_cmp(&found[a + 1]));
+    let words: Vec<&str> = text.split(' ').collect();
+    let alone = |is_left: &dyn Fn(usize) -> bool| {
+        let left: Vec<&str> = (0..4).filter(|word| is_left(*word)).map(|word| words[word]).collect();
+        network(&place.run(&["explain", model(), &left.join(" "), "--json", "-"]).ok().json(), class)
+    };
+    let of = |name: &str, step: usize| number(&curves["orders"][0][name][step]);
+    for step in 0..4 {
+        let expected = alone(&|word| !order[..step].contains(&word));
+        assert!((of("deletion", step) - expected).abs() < 1e-4, "{step} cut out of {order:?}: {curves}");
+        let expected = alone(&|word| order[..4 - step].contains(&word));
+        assert!((of("insertion", 4 - step) - expected).abs() < 1e-4, "all but {step} put in of {order:?}: {curves}");
+    }
+    for curve in curves["orders"].as_array().unwrap() {
+        // Every order begins and ends alike.
+        assert_eq!([&curve["deletion"][0], &curve["insertion"][4]], [&curves["orders"][0]["deletion"][0]; 2]);
+        assert_eq!([&curve["deletion"][4], &curve["insertion"][0]], [&curves["orders"][0]["deletion"][4]; 2]);
+        for name in ["deletion", "insertion"] {
+            let p: Vec<f64> = curve[name].as_array().unwrap().iter().map(number).collect();
+            let area: f64 = p.windows(2).map(|p| 0.125 * (p[0] + p[1])).sum();
+            assert!((area - number(&curve[&format!("{name}_area")])).abs() < 1e-5, "{curve}");
+        }
+    }
+    let shown = place.run(&["explain", model(), text]).ok().stdout;
+    assert!(shown.contains("while words are cut out") && shown.contains("at random"), "{shown}");
+    // Of a text of many words there are twenty steps.
+    let long = "The room was not clean but cheap ".repeat(20);
+    let value = gradients(&place, model(), &long);
+    let curves = &value["attribution"]["curves"];
+    assert_eq!(curves["words"], Value::from((0..=20).map(|step| 7 * step).collect::<Vec<_>>()));
+    // A text of one word is there or not.
+    let value = gradients(&place, model(), "clean");
+    assert_eq!(value["attribution"]["curves"]["words"], serde_json::json!([0, 1]));
+}

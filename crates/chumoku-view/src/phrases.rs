@@ -4,7 +4,7 @@ use chumoku::Estimate;
 use chumoku::explain::TextCut;
 use chumoku::lang::Lang;
 
-use chumoku::explain::{Attribution, ExplainedKind, Explanation, Halves, Integral};
+use chumoku::explain::{Attribution, Curve, Curves, ExplainedKind, Explanation, Halves, Integral};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
 pub(crate) const KNOWN: [(&str, &str); 6] = [
@@ -188,6 +188,42 @@ pub(crate) fn integral(lang: Lang, integral: &Integral) -> String {
         "ずれが 1 % を超えているため、これより小さい差は区別できません。",
     );
     if is_large { of_network + warning } else { of_network }
+}
+
+/// How an order of words is called.
+fn order_name(lang: Lang, order: &str) -> &str {
+    match order {
+        "attention" => lang.pick("by attention", "アテンション順"),
+        "attention rollout" => lang.pick("by rollout", "ロールアウト順"),
+        "random" => lang.pick("at random", "無作為順"),
+        _ => known(lang, order),
+    }
+}
+
+/// Whether the answer rests on the words with the largest effect: the areas under the curves.
+pub(crate) fn curves(lang: Lang, curves: &Curves, class: &str) -> String {
+    let Some((own, others)) = curves.orders.split_first() else { return String::new() };
+    let class = lang.quoted(class);
+    let areas = |area: &dyn Fn(&Curve) -> f32| {
+        let of = |curve: &Curve| format!("{} {:.0} %", order_name(lang, &curve.order), 100.0 * area(curve));
+        let others: Vec<String> = others.iter().map(of).collect();
+        let own = format!("{:.0} %", 100.0 * area(own));
+        match lang {
+            Lang::En => format!("{own} ({})", others.join(", ")),
+            Lang::Ja => format!("{own}（{}）", others.join("、")),
+        }
+    };
+    let [out, back] = [areas(&|curve| curve.deletion_area), areas(&|curve| curve.insertion_area)];
+    match lang {
+        Lang::En => format!(
+            "Does the answer rest on these words? The network's probability of {class}, on average while words are cut out, the largest \
+             effect first: {out}; the smaller, the better. While they are put in: {back}; the larger, the better."
+        ),
+        Lang::Ja => format!(
+            "予測はこれらの語によるものか：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
+             良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。"
+        ),
+    }
 }
 
 /// Whose effects are shown, where the predictor has two halves.

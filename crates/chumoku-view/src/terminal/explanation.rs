@@ -214,6 +214,9 @@ impl Page<'_> {
         if let Some(integral) = &attribution.integral {
             self.note(&phrases::integral(lang, integral));
         }
+        if let Some(curves) = &attribution.curves {
+            self.note(&phrases::curves(lang, curves, &class));
+        }
         // The words that are read at a time, then those after.
         let n = e.words.len();
         let word = |i: usize| match i.checked_sub(n).map(|i| &attribution.beyond[i]) {

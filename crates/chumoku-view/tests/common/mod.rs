@@ -139,6 +139,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             whole: None,
             beyond: Vec::new(),
             integral: None,
+            curves: None,
         },
     }
 }

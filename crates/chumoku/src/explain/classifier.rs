@@ -1,8 +1,8 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
+use super::attribution::{Attribution, Method, WordEffect};
 use super::explanation::{
-    Attribution, ExplainedKind, Explanation, Halves, LabelProbability, Method, Piece, TextCut, WholeWithoutHead,
-    WithoutHead, Word, WordEffect,
+    ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead, Word,
 };
 use super::gradients::Paths;
 use super::recorded::{Look, Reading, is_separator, shown_word};
@@ -217,6 +217,7 @@ impl TextClassifier {
                 whole: has_whole.then(|| all_effects(1)),
                 beyond: beyond.collect(),
                 integral,
+                curves: None,
             },
         })
     }

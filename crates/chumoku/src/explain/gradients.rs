@@ -1,7 +1,7 @@
 //! Integrated gradients (Sundararajan, Taly and Yan 2017, "Axiomatic Attribution for Deep Networks") of a classifier's
 //! network: the log-odds of a class, followed from a text without content to the text.
 
-use super::explanation::Integral;
+use super::attribution::Integral;
 use crate::inference::in_order;
 use crate::nn::Offsets;
 use crate::params::Params;

@@ -6,8 +6,10 @@
 
 mod alignment;
 mod attention;
+mod attribution;
 mod chance;
 mod classifier;
+mod curves;
 mod explanation;
 mod frame;
 mod gradients;
@@ -23,9 +25,10 @@ mod vector;
 
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
+pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
 pub use explanation::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, Integral, LabelProbability,
-    Method, Piece, TextCut, WholeWithoutHead, WithoutHead, Word, WordEffect,
+    Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,
+    WholeWithoutHead, WithoutHead, Word,
 };
 pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};

@@ -60,6 +60,7 @@ impl NgramClassifier {
                 whole: None,
                 beyond: Vec::new(),
                 integral: None,
+                curves: None,
             },
         })
     }

@@ -120,9 +120,10 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let (text, target) = model.text_and_target(text, args.target.as_deref())?;
     let text = text.as_ref();
     let explainer = Explainer { model: &model, target, name: model_name(&args.model), method: args.method };
-    let explanation = explainer.explain(text)?;
+    let mut explanation = explainer.explain(text)?;
     match &model {
         Model::Classifier(model) => {
+            explanation.attribution.curves = Some(model.curves(&explanation)?);
             let windows = model.predict(&[text])?.first().map_or(1, |prediction| prediction.windows);
             if windows > 1 {
                 let limit = model.window();
