@@ -180,3 +180,50 @@ fn curves_cut_out_the_strongest_words_first() {
     let value = gradients(&place, model(), "clean");
     assert_eq!(value["attribution"]["curves"]["words"], serde_json::json!([0, 1]));
 }
+
+#[test]
+fn methods_are_compared_over_the_rows_of_a_file() {
+    let place = Place::new();
+    // Of what the model has learnt, and a text of one word.
+    let rows =
+        ["The room was clean and quiet", "The staff was rude", "Nice", "Not clean, not quiet, not cheap", "I liked it"];
+    place.write("texts.txt", rows.repeat(3).join("\n"));
+    let run = |more: &[&str]| place.run(&[&["explain", model(), "--faithfulness", "texts.txt"], more].concat());
+    let found = run(&["--json", "-"]).ok().json();
+    assert_eq!([&found["rows"], &found["of"], &found["unfit"], &found["seed"]].map(number), [12.0, 15.0, 3.0, 1.0]);
+    let orders = found["orders"].as_array().unwrap();
+    let names: Vec<&str> = orders.iter().map(|of| of["order"].as_str().unwrap()).collect();
+    assert_eq!(names, ["leave-one-out", "integrated gradients", "attention", "attention rollout", "random"]);
+    for of in orders {
+        for name in ["deletion", "insertion", "gain"] {
+            let [mean, low, high] = ["mean", "low", "high"].map(|end| number(&of[name][end]));
+            assert!(low <= mean + 1e-6 && mean <= high + 1e-6, "{of}");
+        }
+        let of_random = &orders[4];
+        let difference = |of: &Value| number(&of["insertion"]["mean"]) - number(&of["deletion"]["mean"]);
+        assert!((number(&of["gain"]["mean"]) - (difference(of) - difference(of_random))).abs() < 1e-5, "{of}");
+    }
+    // The means are those of the curves that each text has by itself.
+    let own = |method: &str| -> f64 {
+        let texts: Vec<&&str> = rows.iter().filter(|text| text.contains(' ')).collect();
+        let areas = texts.iter().map(|text| {
+            let value = place.run(&["explain", model(), text, "--method", method, "--json", "-"]).ok().json();
+            number(&value["attribution"]["curves"]["orders"][0]["deletion_area"])
+        });
+        areas.sum::<f64>() / texts.len() as f64
+    };
+    for (i, method) in ["leave-one-out", "integrated-gradients"].into_iter().enumerate() {
+        let mean = number(&orders[i]["deletion"]["mean"]);
+        assert!((mean - own(method)).abs() < 1e-4, "{method}: {mean} and {}", own(method));
+    }
+    let (english, japanese) = (run(&[]).ok().stdout, run(&["--lang", "ja"]).ok().stdout);
+    let said = english.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("12 of 15 rows") && said.contains("3 rows of the sample"), "{english}");
+    assert!(japanese.contains("95 % 区間") && !japanese.contains("The network"), "{japanese}");
+    assert!(english.lines().all(|line| line.chars().count() <= 80), "{english}");
+    let refused = run(&["--method", "leave-one-out"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    place.write("one.txt", "Nice\n");
+    let refused = place.run(&["explain", model(), "--faithfulness", "one.txt"]);
+    assert!(refused.code != 0 && refused.stderr.contains("two words"), "{refused:?}");
+}

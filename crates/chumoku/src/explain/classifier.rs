@@ -19,7 +19,7 @@ pub(crate) const JOINING: &str = "sum over keys, mean over queries";
 const BATCH_WORDS: usize = 256;
 
 /// p as ln p − ln(1 − p).
-fn log_odds(p: f64) -> f64 {
+pub(super) fn log_odds(p: f64) -> f64 {
     let p = p.clamp(1e-12, 1.0 - 1e-12);
     (p / (1.0 - p)).ln()
 }
@@ -57,7 +57,7 @@ fn parts(
 }
 
 /// The score of each word: those of its tokens, added.
-fn of_words(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<Item = f32> {
+pub(super) fn of_words(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<Item = f32> {
     words.iter().map(|word| of_tokens[word.tokens.clone()].iter().sum::<f64>() as f32)
 }
 
@@ -227,7 +227,7 @@ impl TextClassifier {
     /// A text that is read at a time is read anew without the word. Of a longer one only the windows that the word is in are
     /// read anew, without its tokens: all others are as they were, so that the cost grows with the words and not with their
     /// square.
-    fn without_words(
+    pub(super) fn without_words(
         &self,
         text: &str,
         words: &[WordSpan],

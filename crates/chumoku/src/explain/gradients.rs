@@ -24,7 +24,7 @@ const GAUSS: [(f64, f64); 4] = [
 /// The gap that is small enough, by the change of the log-odds.
 const TOLERANCE: f64 = 0.01;
 /// A gap that is small enough whatever the change: below what is shown.
-const SMALLEST: f64 = 1e-3;
+pub(super) const SMALLEST: f64 = 1e-3;
 /// Panels from which on none is halved any more.
 const MOST_PANELS: usize = 32;
 /// Tokens that are differentiated at a time: what the layers keep of them for that is held in memory.

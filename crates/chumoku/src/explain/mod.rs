@@ -11,6 +11,7 @@ mod chance;
 mod classifier;
 mod curves;
 mod explanation;
+mod faithfulness;
 mod frame;
 mod gradients;
 mod json;
@@ -30,6 +31,7 @@ pub use explanation::{
     Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,
     WholeWithoutHead, WithoutHead, Word,
 };
+pub use faithfulness::{Faith, Faithfulness, Mean};
 pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};

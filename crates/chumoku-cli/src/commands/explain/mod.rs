@@ -2,6 +2,7 @@
 //! comes from.
 
 mod batch;
+mod faithfulness;
 mod model;
 mod ngrams;
 mod rows;
@@ -84,6 +85,9 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     check_method(args.method, ModelKind::of(&args.model)?)?;
     let lang = chumoku::lang::lang();
+    if let Some(input) = &args.faithfulness {
+        return faithfulness::run(args, input, lang);
+    }
     if let (Some(input), true) = (&args.input, args.json.is_some()) {
         return rows::run(args, input);
     }
