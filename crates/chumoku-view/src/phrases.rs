@@ -170,7 +170,7 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
 pub(crate) fn integral(lang: Lang, integral: &Integral) -> String {
     let Integral { baseline, text, gap, nodes } = integral;
     let (gap, is_large) = match integral.gap_share() {
-        Some(share) => (format!("{:.1} %", 100.0 * share), share > 0.01),
+        Some(share) => (format!("{:.1} %", 100.0 * share), share > 0.01 && *gap > 1e-3),
         None => (format!("{gap:.3}"), false),
     };
     let of_network = match lang {

@@ -153,7 +153,7 @@ fn compare(curves: &[Curves], seed: u64) -> Faithfulness {
     let resamples: Vec<Vec<usize>> = (0..RESAMPLES)
         .map(|i| {
             let random = Philox::new(seed, 1 + i);
-            (0..rows).map(|row| (u64::from(random.block(row as u64)[0]) * rows as u64 >> 32) as usize).collect()
+            (0..rows).map(|row| ((u64::from(random.block(row as u64)[0]) * rows as u64) >> 32) as usize).collect()
         })
         .collect();
     let mean =
@@ -269,7 +269,7 @@ mod tests {
         assert!((first.insertion.mean - 0.82).abs() < 1e-5 && first.insertion.low < first.insertion.high, "{first:?}");
         assert!((first.gain.mean - 0.42).abs() < 1e-5, "{first:?}");
         // As good as random in the mean, on either side of it row by row.
-        let odd = |row: usize| if row % 2 == 0 { 0.1 } else { -0.1 };
+        let odd = |row: usize| if row.is_multiple_of(2) { 0.1 } else { -0.1 };
         let found = of(&|row| [[0.4, 0.8], [0.3, 0.9], [0.6, 0.6 + odd(row)], [0.6, 0.6]]);
         assert!(found.verdict(Lang::En).contains("no better than chance"), "{}", found.verdict(Lang::En));
         let found = of(&|_| [[0.4, 0.8], [0.3, 0.9], [0.35, 0.85], [0.6, 0.6]]);
