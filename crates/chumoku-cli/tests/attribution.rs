@@ -143,7 +143,7 @@ fn curves_cut_out_the_strongest_words_first() {
     assert_eq!(curves["words"], serde_json::json!([0, 1, 2, 3, 4]));
     let names: Vec<&str> =
         curves["orders"].as_array().unwrap().iter().map(|curve| curve["order"].as_str().unwrap()).collect();
-    assert_eq!(names, ["leave-one-out", "attention", "attention rollout", "random"]);
+    assert_eq!(names, ["leave-one-out", "attention", "rollout", "random"]);
     let mut order: Vec<usize> = (0..4).collect();
     let found = scores(&value);
     order.sort_by(|&a, &b| found[b + 1].total_cmp(&found[a + 1]));
@@ -193,7 +193,7 @@ fn methods_are_compared_over_the_rows_of_a_file() {
     assert_eq!([&found["rows"], &found["of"], &found["unfit"], &found["seed"]].map(number), [12.0, 15.0, 3.0, 1.0]);
     let orders = found["orders"].as_array().unwrap();
     let names: Vec<&str> = orders.iter().map(|of| of["order"].as_str().unwrap()).collect();
-    assert_eq!(names, ["leave-one-out", "integrated gradients", "attention", "attention rollout", "random"]);
+    assert_eq!(names, ["leave-one-out", "integrated gradients", "attention", "rollout", "random"]);
     for of in orders {
         for name in ["deletion", "insertion", "gain"] {
             let [mean, low, high] = ["mean", "low", "high"].map(|end| number(&of[name][end]));

@@ -194,7 +194,7 @@ pub(crate) fn integral(lang: Lang, integral: &Integral) -> String {
 fn order_name(lang: Lang, order: &str) -> &str {
     match order {
         "attention" => lang.pick("by attention", "アテンション順"),
-        "attention rollout" => lang.pick("by rollout", "ロールアウト順"),
+        "rollout" => lang.pick("by rollout", "ロールアウト順"),
         "random" => lang.pick("at random", "無作為順"),
         _ => known(lang, order),
     }

@@ -111,7 +111,7 @@ pub struct Curves {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Whose order it is: the method of the explanation; `attention` (what a word receives in the last layer, the mean over heads
-    /// and queries); `attention rollout` (the same of rollout up to the last layer); `random`, the mean of five orders.
+    /// and queries); `rollout` (the same of rollout up to the last layer); `random`, the mean of five orders.
     pub order: String,
     /// The network's probability of the class at each step, words being cut out.
     pub deletion: Vec<f32>,

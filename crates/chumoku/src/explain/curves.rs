@@ -18,7 +18,7 @@ const SEED: u64 = 0x6375_7276;
 
 /// What orders of words are called that no method of explanation gives.
 pub(super) const LAST_LAYER: &str = "attention";
-pub(super) const ROLLOUT: &str = "attention rollout";
+pub(super) const ROLLOUT: &str = "rollout";
 pub(super) const AT_RANDOM: &str = "random";
 
 /// An order of words, or several of which the mean is taken.
