@@ -206,6 +206,8 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         depth: None,
         without: Vec::new(),
         attribution: Attribution {
+            curves: None,
+            integral: None,
             method: "leave-one-out".into(),
             class: "positive".into(),
             unit: "change in log-odds when the word is removed".into(),

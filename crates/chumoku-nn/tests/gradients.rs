@@ -638,6 +638,20 @@ fn the_whole_classifier_with_its_loss() {
             loss(&moved, None)
         });
         compare("classifier", grads.values(), &expected, RULE).unwrap();
+        // The vectors of the tokens, as integrated gradients ask for them.
+        let x = classifier.embeddings(&params, &ids).unwrap();
+        let of_vectors = |x: &Array2<f64>| classifier.forward_embedded(&params, x.clone(), (&ids, &offsets)).unwrap();
+        let (logits, cache) = of_vectors(&x);
+        let (plain, _) = classifier.forward(&params, &ids, &offsets, Mode::Eval).unwrap();
+        assert_eq!(logits, plain, "the table's own vectors give the logits of the tokens");
+        let d_logits = array(2, 3, 4);
+        let mut scratch = Params::zeros(classifier.layout());
+        let dx = classifier.backward_embedded(&params, &offsets, &cache, d_logits.view(), &mut scratch).unwrap();
+        let expected = central_difference(x.as_slice().unwrap(), STEP, |moved| {
+            dot(&of_vectors(&reshaped(moved, &x)).0, &d_logits)
+        });
+        compare("classifier: vectors of tokens", dx.as_slice().unwrap(), &expected, RULE).unwrap();
+        assert!(classifier.forward_embedded(&params, array(6, 6, 1), (&ids, &offsets)).is_err());
         // Labels that do not exclude each other: two, and none.
         let labels = [vec![0, 2], vec![]];
         let mut grads_of_labels = Params::zeros(classifier.layout());

@@ -4,13 +4,18 @@ use chumoku::Estimate;
 use chumoku::explain::TextCut;
 use chumoku::lang::Lang;
 
-use chumoku::explain::{Attribution, ExplainedKind, Explanation, Halves};
+use chumoku::explain::{Attribution, Curve, Curves, ExplainedKind, Explanation, Halves, Integral};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
-pub(crate) const KNOWN: [(&str, &str); 4] = [
+pub(crate) const KNOWN: [(&str, &str); 6] = [
     ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
     ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
+    ("integrated gradients", "積分勾配（integrated gradients）"),
+    (
+        "share of the change in log-odds from the mean embedding to the text",
+        "平均の埋め込みからテキストまでの対数オッズの変化のうち、その語の分",
+    ),
     ("change in cosine similarity when the word is removed", "その語を取り除いたときのコサイン類似度の変化"),
 ];
 
@@ -158,6 +163,66 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
             format!("{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.")
         }
         Lang::Ja => format!("{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"),
+    }
+}
+
+/// What integrated gradients add up to, and how nearly.
+pub(crate) fn integral(lang: Lang, integral: &Integral) -> String {
+    let Integral { baseline, text, gap, nodes } = integral;
+    let (gap, is_large) = match integral.gap_share() {
+        Some(share) => (format!("{:.1} %", 100.0 * share), share > 0.01 && *gap > 1e-3),
+        None => (format!("{gap:.3}"), false),
+    };
+    let of_network = match lang {
+        Lang::En => format!(
+            "The network's own log-odds: {baseline:+.2} at the baseline (each token of the text the mean embedding), {text:+.2} for the \
+             text; the scores add up to the difference. Completeness gap: {gap}, with {nodes} gradients."
+        ),
+        Lang::Ja => format!(
+            "ネットワーク単独の対数オッズは、ベースライン（テキストの各トークンを平均の埋め込みに置き換えたもの）で {baseline:+.2}、\
+             テキストで {text:+.2} です。スコアの和はこの差になります。完全性のずれ: {gap}（勾配 {nodes} 個）。"
+        ),
+    };
+    let warning = lang.pick(
+        " The gap is above 1 %: words that differ by less than it cannot be told apart.",
+        "ずれが 1 % を超えているため、これより小さい差は区別できません。",
+    );
+    if is_large { of_network + warning } else { of_network }
+}
+
+/// How an order of words is called.
+fn order_name(lang: Lang, order: &str) -> &str {
+    match order {
+        "attention" => lang.pick("by attention", "アテンション順"),
+        "rollout" => lang.pick("by rollout", "ロールアウト順"),
+        "random" => lang.pick("at random", "無作為順"),
+        _ => known(lang, order),
+    }
+}
+
+/// Whether the answer rests on the words with the largest effect: the areas under the curves.
+pub(crate) fn curves(lang: Lang, curves: &Curves, class: &str) -> String {
+    let Some((own, others)) = curves.orders.split_first() else { return String::new() };
+    let class = lang.quoted(class);
+    let areas = |area: &dyn Fn(&Curve) -> f32| {
+        let of = |curve: &Curve| format!("{} {:.0} %", order_name(lang, &curve.order), 100.0 * area(curve));
+        let others: Vec<String> = others.iter().map(of).collect();
+        let own = format!("{:.0} %", 100.0 * area(own));
+        match lang {
+            Lang::En => format!("{own} ({})", others.join(", ")),
+            Lang::Ja => format!("{own}（{}）", others.join("、")),
+        }
+    };
+    let [out, back] = [areas(&|curve| curve.deletion_area), areas(&|curve| curve.insertion_area)];
+    match lang {
+        Lang::En => format!(
+            "Does the answer rest on these words? The network's probability of {class}, on average while words are cut out, the largest \
+             effect first: {out}; the smaller, the better. While they are put in: {back}; the larger, the better."
+        ),
+        Lang::Ja => format!(
+            "予測はこれらの語によるものか：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
+             良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。"
+        ),
     }
 }
 

@@ -110,6 +110,9 @@ const GENERATE: Flags = &[
 const EXPLAIN: Flags = &[
     PRECISION,
     ("--target", Text),
+    ("--faithfulness", Of(&["notes.txt", "model", "missing"])),
+    ("--seed", Count),
+    ("--method", Of(&["leave-one-out", "integrated-gradients"])),
     ("--layer", Count),
     ("--head", Count),
     ("--view", Of(&["heatmap", "lines", "grid", "depth", "values", "rollout"])),

@@ -11,7 +11,7 @@ mod vectors;
 pub(crate) use bench::{Bench, BenchAttention, BenchClassifier, Dtype};
 pub(crate) use doctor::Doctor;
 pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
-pub(crate) use pictures::{Encoding, Explain, Film, Pictures, Position, PositionView, View};
+pub(crate) use pictures::{Encoding, Explain, Film, Method, Pictures, Position, PositionView, View};
 pub(crate) use train::{Model, TaskName, Tokens, Train};
 pub(crate) use values::OfLabel;
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};

@@ -41,6 +41,25 @@ pub(crate) enum View {
     Rollout,
 }
 
+/// How the effect of words is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Method {
+    /// The text is read anew without each word
+    #[default]
+    LeaveOneOut,
+    /// Gradients of a classifier's network, added up from the mean embedding to the text
+    IntegratedGradients,
+}
+
+impl From<Method> for chumoku::explain::Method {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::LeaveOneOut => chumoku::explain::Method::LeaveOneOut,
+            Method::IntegratedGradients => chumoku::explain::Method::IntegratedGradients,
+        }
+    }
+}
+
 fn head(text: &str) -> Result<[usize; 2], String> {
     let parts: Vec<Option<usize>> = text.split('.').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
     match parts[..] {
@@ -71,22 +90,56 @@ const COMPARING: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
 /// What is of one text.
 const INPUT_ALONE: [&str; 7] = ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model"];
 
+/// What is of one explanation.
+const FAITHFULNESS_ALONE: [&str; 20] = [
+    "text",
+    "input",
+    "target",
+    "method",
+    "layer",
+    "head",
+    "view",
+    "sort",
+    "threshold",
+    "query",
+    "key",
+    "without",
+    "compare_text",
+    "compare_head",
+    "compare_model",
+    "html",
+    "svg",
+    "png",
+    "pdf",
+    "font",
+];
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
     /// A folder that `chumoku train` wrote, or a pretrained one
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// The text
-    #[arg(value_name = "TEXT", required_unless_present = "input")]
+    #[arg(value_name = "TEXT", required_unless_present_any = ["input", "faithfulness"])]
     pub(crate) text: Option<String>,
     /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name; with --json -, print what
     /// each word does for every row of a file, an object a line
     #[arg(long, value_name = "FILE", conflicts_with_all = INPUT_ALONE)]
     pub(crate) input: Option<PathBuf>,
+    /// Explain a sample of at most 100 rows of a file by every method, and tell which methods the answers of a classifier bear out,
+    /// and whether attention does
+    #[arg(long, value_name = "FILE", conflicts_with_all = FAITHFULNESS_ALONE)]
+    pub(crate) faithfulness: Option<PathBuf>,
+    /// For --faithfulness: the seed of the sample (default: 1)
+    #[arg(long, value_name = "N", requires = "faithfulness")]
+    pub(crate) seed: Option<u64>,
     /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with; for a model
     /// of two texts: the second
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
+    /// How the effect of words is found
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) method: Method,
     /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) layer: Option<usize>,

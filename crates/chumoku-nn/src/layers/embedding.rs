@@ -59,6 +59,11 @@ impl Embedding {
         array((ids.len(), self.width), y)
     }
 
+    /// Whether the table is trained where these are the gradients.
+    pub(crate) fn is_trained<T: Real>(&self, grads: &Params<T>) -> bool {
+        grads.is_trained(self.weight)
+    }
+
     /// Adds the gradient of the table to `grads`.
     ///
     /// # Errors

@@ -179,7 +179,26 @@ impl Input {
         starts: &[usize],
         mode: Mode,
     ) -> Result<(Array2<T>, InputCache<T>)> {
-        let mut x = self.embedding.forward(p, tokens.ids)?;
+        let x = self.embedding.forward(p, tokens.ids)?;
+        self.forward_embedded(p, x, tokens, starts, mode)
+    }
+
+    /// As [`Input::forward_at`], with vectors in the place of those that the table has for the tokens, of which the kinds are
+    /// read alone.
+    ///
+    /// # Shapes
+    /// `x` (tokens, d_model) → the same.
+    ///
+    /// # Errors
+    /// As for [`Input::forward`].
+    pub(crate) fn forward_embedded<T: Real>(
+        &self,
+        p: &Params<T>,
+        mut x: Array2<T>,
+        tokens: Tokens<'_>,
+        starts: &[usize],
+        mode: Mode,
+    ) -> Result<(Array2<T>, InputCache<T>)> {
         self.position.forward_at(p, &mut x, tokens.offsets, starts)?;
         if let Some(token_type) = &self.token_type {
             x += &token_type.embedding.forward(p, &token_type.kinds(tokens))?;
@@ -207,25 +226,44 @@ impl Input {
         p: &Params<T>,
         tokens: Tokens<'_>,
         cache: &InputCache<T>,
-        mut dy: Array2<T>,
+        dy: Array2<T>,
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<()> {
         if !grads.is_any_trained(self.end) {
             return Ok(());
         }
-        mode.drop(&mut dy, self.dropout, SITE)?;
-        // y = norm(x)
-        if let (Some(norm), Some((x, cache))) = (&self.norm, &cache.0) {
-            dy = norm.backward(p, x.view(), cache, dy.view(), None, grads)?;
-        }
-        let dx: ArrayView2<'_, T> = dy.view();
+        let dx = self.backward_embedded(p, cache, dy, mode, grads)?;
+        let dx: ArrayView2<'_, T> = dx.view();
         // x = embedding + position + type
         if let Some(token_type) = &self.token_type {
             token_type.embedding.backward(&token_type.kinds(tokens), dx, grads)?;
         }
         self.position.backward(dx, tokens.offsets, grads);
         self.embedding.backward(tokens.ids, dx, grads)
+    }
+
+    /// The gradient of the tokens' vectors as the table has them, scaled; that of the norm is added to `grads`.
+    ///
+    /// # Shapes
+    /// `dy` and the dx returned (tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    pub(crate) fn backward_embedded<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &InputCache<T>,
+        mut dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        mode.drop(&mut dy, self.dropout, SITE)?;
+        // y = norm(x)
+        match (&self.norm, &cache.0) {
+            (Some(norm), Some((x, cache))) => norm.backward(p, x.view(), cache, dy.view(), None, grads),
+            _ => Ok(dy),
+        }
     }
 }
 

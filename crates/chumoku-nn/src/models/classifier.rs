@@ -287,6 +287,74 @@ impl Classifier {
         })
     }
 
+    /// The vector that the table of embeddings has for each token, scaled, before positions and norm.
+    ///
+    /// # Shapes
+    /// (tokens,) → (tokens, d_model).
+    ///
+    /// # Errors
+    /// If an id is beyond the vocabulary.
+    pub fn embeddings<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
+        self.input.embedding().forward(p, ids)
+    }
+
+    /// As [`Classifier::forward`] in use, with other vectors in the place of [`Classifier::embeddings`]; what makes tokens
+    /// of one kind or another is read of `ids`.
+    ///
+    /// # Shapes
+    /// `x` (tokens, d_model), `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
+    ///
+    /// # Errors
+    /// If a length is beyond the model's, or the shapes do not fit.
+    pub fn forward_embedded<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        (ids, offsets): (&[u32], &Offsets),
+    ) -> Result<(Array2<T>, ClassifierCache<T>)> {
+        let expected = ids.len() * self.config.body.d_model();
+        if x.len() != expected {
+            let (what, found) = ("classifier: embeddings", x.len());
+            return Err(KernelError::Length { what, expected, found }.into());
+        }
+        in_pool(|| {
+            let (x, input) = self.input.forward_embedded(p, x, Tokens::new(ids, offsets), &[], Mode::Eval)?;
+            let (x, body) = self.body.forward(p, x, offsets, Mode::Eval)?;
+            let (pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
+            let (logits, head) = self.head.forward(p, pooled, Mode::Eval)?;
+            Ok((logits, ClassifierCache { input, body, pooling, head }))
+        })
+    }
+
+    /// The gradient of what [`Classifier::forward_embedded`] was given; `d_logits` is that of what it returned. Gradients of
+    /// parameters are added to `grads` on the way, of which none may be frozen: a layer below which all are frozen is
+    /// not differentiated.
+    ///
+    /// # Shapes
+    /// `d_logits` (sequences, classes) → dx (tokens, d_model).
+    ///
+    /// # Errors
+    /// If the shapes do not fit.
+    ///
+    /// # Panics
+    /// If the embeddings are frozen in `grads`.
+    pub fn backward_embedded<T: Real>(
+        &self,
+        p: &Params<T>,
+        offsets: &Offsets,
+        cache: &ClassifierCache<T>,
+        d_logits: ArrayView2<'_, T>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        assert!(self.input.embedding().is_trained(grads), "gradients of embeddings are asked for");
+        in_pool(|| {
+            let d_pooled = self.head.backward(p, &cache.head, d_logits, Mode::Eval, grads)?;
+            let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
+            let dx = self.body.backward(p, &cache.body, offsets, dx, Mode::Eval, grads)?;
+            self.input.backward_embedded(p, &cache.input, dx, Mode::Eval, grads)
+        })
+    }
+
     /// What the attention of a layer is given and makes when the model reads one sequence, and what the head makes of the
     /// last layer; none without attention.
     ///

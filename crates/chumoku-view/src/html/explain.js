@@ -252,7 +252,7 @@ function show() {
   for (const id of ['text', 'tiles', 'map', 'lines', 'depth', 'numbers', 'pieces']) if (kana) $(id).lang = 'ja';
   const cls = T.q(isModel ? plain(D.attribution.class) : isEncoder ? clip(plain(D.attribution.class), 60) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);
-  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + (D.attribution.whole ? T.gap + T.bothNote : '');
+  $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + (D.attribution.whole ? T.gap + T.bothNote : '') + ['said_integral', 'said_curves'].map(name => D[name] ? T.gap + D[name][S.lang] : '').join('');
   $('shares').hidden = !D.shares;
   $('shares').textContent = D.shares ? D.shares[S.lang] : '';
   $('for-note').textContent = T.forNote(cls);

@@ -228,6 +228,13 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
     if let Some(number) = explanation.number {
         fields.insert("said_number".to_owned(), both(&|lang| phrases::number(lang, number)));
     }
+    if let Some(integral) = &explanation.attribution.integral {
+        fields.insert("said_integral".to_owned(), both(&|lang| phrases::integral(lang, integral)));
+    }
+    if let Some(curves) = &explanation.attribution.curves {
+        let class = format!("\u{2068}{}\u{2069}", clean(&explanation.attribution.class));
+        fields.insert("said_curves".to_owned(), both(&|lang| phrases::curves(lang, curves, &class)));
+    }
     let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
     fields.insert("phrases".to_owned(), phrases.into());
     escape(&Value::Object(fields).to_string())

@@ -211,6 +211,12 @@ impl Page<'_> {
         if attribution.whole.is_some() {
             self.note(phrases::both_effects(lang));
         }
+        if let Some(integral) = &attribution.integral {
+            self.note(&phrases::integral(lang, integral));
+        }
+        if let Some(curves) = &attribution.curves {
+            self.note(&phrases::curves(lang, curves, &class));
+        }
         // The words that are read at a time, then those after.
         let n = e.words.len();
         let word = |i: usize| match i.checked_sub(n).map(|i| &attribution.beyond[i]) {

@@ -138,6 +138,8 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             scores,
             whole: None,
             beyond: Vec::new(),
+            integral: None,
+            curves: None,
         },
     }
 }

@@ -1,9 +1,10 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
+use super::attribution::{Attribution, Method, WordEffect};
 use super::explanation::{
-    Attribution, ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead,
-    Word, WordEffect,
+    ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead, Word,
 };
+use super::gradients::Paths;
 use super::recorded::{Look, Reading, is_separator, shown_word};
 use crate::blend::Blend;
 use crate::text::{WordSpan, windows, words_of};
@@ -18,7 +19,7 @@ pub(crate) const JOINING: &str = "sum over keys, mean over queries";
 const BATCH_WORDS: usize = 256;
 
 /// p as ln p − ln(1 − p).
-fn log_odds(p: f64) -> f64 {
+pub(super) fn log_odds(p: f64) -> f64 {
     let p = p.clamp(1e-12, 1.0 - 1e-12);
     (p / (1.0 - p)).ln()
 }
@@ -55,6 +56,11 @@ fn parts(
     })
 }
 
+/// The score of each word: those of its tokens, added.
+pub(super) fn of_words(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<Item = f32> {
+    words.iter().map(|word| of_tokens[word.tokens.clone()].iter().sum::<f64>() as f32)
+}
+
 impl TextClassifier {
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
     ///
@@ -71,14 +77,25 @@ impl TextClassifier {
     /// # Errors
     /// If the text is empty, or cannot be read as tokens.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
-        self.explain_with(text, name, &mut |_, _| {})
+        self.explain_by(text, name, Method::LeaveOneOut, &mut |_, _| {})
     }
 
-    /// As [`TextClassifier::explain`]; `progress` is told how many words have been left out so far, and of how many.
+    /// As [`TextClassifier::explain`], the effect of words by another method; `progress` is told how many words have been left
+    /// out so far, and of how many.
+    ///
+    /// Integrated gradients are those of the log-odds that the network by itself gives to the class (of labels and numbers its
+    /// logit), from the mean of all embeddings in the place of each token of the text. They add up to the change of these
+    /// log-odds; [`Attribution::integral`] says how nearly.
     ///
     /// # Errors
     /// As for [`TextClassifier::explain`].
-    pub fn explain_with(&self, text: &str, name: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Explanation> {
+    pub fn explain_by(
+        &self,
+        text: &str,
+        name: &str,
+        method: Method,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Explanation> {
         if text.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
@@ -96,25 +113,33 @@ impl TextClassifier {
             [if has_halves { log_odds(f64::from(prediction.attention[class]).exp()) } else { of_whole }, of_whole]
         };
         let with = both(&whole);
-        let effects: Vec<[f32; 2]> = self
-            .without_words(text, &all_words, progress)?
-            .iter()
-            .map(|prediction| {
-                let without = both(prediction);
-                [0, 1].map(|half| (with[half] - without[half]) as f32)
-            })
-            .collect();
+        let (effects, integral): (Vec<[f32; 2]>, _) = match method {
+            Method::LeaveOneOut => {
+                let without = self.without_words(text, &all_words, progress)?;
+                let effect = |prediction| {
+                    let without = both(prediction);
+                    [0, 1].map(|half| (with[half] - without[half]) as f32)
+                };
+                (without.iter().map(effect).collect(), None)
+            }
+            Method::IntegratedGradients => {
+                let (of_tokens, integral) = Paths::new(self)?.integrate(&self.tokenizer.encode(text)?.ids, class)?;
+                (of_words(&of_tokens, &all_words).map(|score| [score, 0.0]).collect(), Some(integral))
+            }
+        };
+        // The n-grams have no gradients.
+        let has_whole = has_halves && method == Method::LeaveOneOut;
         let (of_read, of_rest) = effects.split_at(words.len());
         let [before, after] = around.each_ref().map(Vec::len);
         let nothing = |count: usize| std::iter::repeat_n(0.0, count);
-        let of_words = |half: usize| {
+        let all_effects = |half: usize| {
             let of_text = of_read.iter().map(move |both| both[half]);
             nothing(before).chain(of_text).chain(nothing(after)).collect()
         };
         let beyond = all_words[words.len()..].iter().zip(of_rest).map(|(word, &[score, of_whole])| WordEffect {
             text: text[word.bytes.clone()].into(),
             score,
-            whole: has_halves.then_some(of_whole),
+            whole: has_whole.then_some(of_whole),
         });
 
         // A recurrent network has no attention to show.
@@ -185,12 +210,14 @@ impl TextClassifier {
             depth: depth.filter(|_| layers > 0),
             without,
             attribution: Attribution {
-                method: "leave-one-out".into(),
+                method: method.name().into(),
                 class: labels[class].clone(),
-                unit: "change in log-odds when the word is removed".into(),
-                scores: of_words(0),
-                whole: has_halves.then(|| of_words(1)),
+                unit: method.unit().into(),
+                scores: all_effects(0),
+                whole: has_whole.then(|| all_effects(1)),
                 beyond: beyond.collect(),
+                integral,
+                curves: None,
             },
         })
     }
@@ -200,7 +227,7 @@ impl TextClassifier {
     /// A text that is read at a time is read anew without the word. Of a longer one only the windows that the word is in are
     /// read anew, without its tokens: all others are as they were, so that the cost grows with the words and not with their
     /// square.
-    fn without_words(
+    pub(super) fn without_words(
         &self,
         text: &str,
         words: &[WordSpan],

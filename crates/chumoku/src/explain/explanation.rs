@@ -8,6 +8,7 @@ use crate::lang::{Lang, lang};
 use crate::number::Estimate;
 use crate::tr;
 
+use super::attribution::Attribution;
 use super::chance::Shape;
 use super::roles::{HeadStatistics, statistics};
 
@@ -203,42 +204,6 @@ pub struct Word {
     pub text: String,
     /// Whether it is a special token, which is in no text.
     pub special: bool,
-}
-
-/// What each word does to the prediction.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Attribution {
-    /// How the scores were measured, for example "leave-one-out".
-    pub method: String,
-    /// The class whose prediction the scores are about, or the text whose likeness.
-    pub class: String,
-    /// What a score is, for example "change in log-odds when the word is removed".
-    pub unit: String,
-    /// One score a word, 0 for special tokens.
-    ///
-    /// Above 0 the word speaks for the class: with it the class is that much more likely than without it
-    /// (log-odds with the word, less log-odds without it; of an encoder, cosines). Below 0 it speaks against.
-    ///
-    /// Of a predictor of two halves this is what the network by itself makes of the word.
-    pub scores: Vec<f32>,
-    /// The same of the whole predictor, with the n-grams, if it has two halves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole: Option<Vec<f32>>,
-    /// The words after those that are read at a time, of a text that is longer.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beyond: Vec<WordEffect>,
-}
-
-/// A word of which there is no attention to show, and what it does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WordEffect {
-    /// The word as it stands in the text.
-    pub text: String,
-    /// As [`Attribution::scores`].
-    pub score: f32,
-    /// As [`Attribution::whole`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole: Option<f32>,
 }
 
 /// Why an [`Explanation`] cannot be shown.

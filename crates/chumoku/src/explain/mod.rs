@@ -6,10 +6,14 @@
 
 mod alignment;
 mod attention;
+mod attribution;
 mod chance;
 mod classifier;
+mod curves;
 mod explanation;
+mod faithfulness;
 mod frame;
+mod gradients;
 mod json;
 mod next_token;
 mod ngrams;
@@ -22,10 +26,12 @@ mod vector;
 
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
+pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
 pub use explanation::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece,
-    TextCut, WholeWithoutHead, WithoutHead, Word, WordEffect,
+    Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,
+    WholeWithoutHead, WithoutHead, Word,
 };
+pub use faithfulness::{Faith, Faithfulness, Mean};
 pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};

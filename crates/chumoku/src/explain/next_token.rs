@@ -1,9 +1,8 @@
 //! What comes next in a text, and why: attention by word, and what each word does to the likeliest next token.
 
+use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{
-    Attribution, ExplainedKind, Explanation, LabelProbability, Piece, TextCut, WithoutHead, Word,
-};
+use super::explanation::{ExplainedKind, Explanation, LabelProbability, Piece, TextCut, WithoutHead, Word};
 use super::recorded::Look;
 use crate::inference::{BATCH_TOKENS, check_head};
 use crate::nn::Offsets;
@@ -171,6 +170,8 @@ impl TextGenerator {
                 scores: special.iter().map(|_| 0.0).chain(scores).collect(),
                 whole: None,
                 beyond: Vec::new(),
+                integral: None,
+                curves: None,
             },
         })
     }

@@ -59,6 +59,8 @@ impl NgramClassifier {
                 scores: scores.collect(),
                 whole: None,
                 beyond: Vec::new(),
+                integral: None,
+                curves: None,
             },
         })
     }

@@ -1,8 +1,9 @@
 //! What makes a text like another, as an encoder finds it: attention by word, and what each word does to the cosine of
 //! the two texts' vectors.
 
+use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{Attribution, ExplainedKind, Explanation, Piece, TextCut, WithoutHead, Word};
+use super::explanation::{ExplainedKind, Explanation, Piece, TextCut, WithoutHead, Word};
 use super::recorded::Look;
 use crate::inference::check_head;
 use crate::nn::{Offsets, Tokens};
@@ -209,6 +210,8 @@ impl TextEmbedder {
                 scores: nothing(before).chain(scores).chain(nothing(after)).collect(),
                 whole: None,
                 beyond: Vec::new(),
+                integral: None,
+                curves: None,
             },
         })
     }

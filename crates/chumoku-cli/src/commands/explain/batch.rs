@@ -68,7 +68,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
                 let place = place_in(model, args)?;
                 let text = pairs::of_line("--input", text, model.reads_pairs())?;
                 let text = text.as_ref();
-                figure(args, &Explainer { model, target: None, name: name.clone() }.explain(text)?, place, lang)
+                let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
+                figure(args, &explainer.explain(text)?, place, lang)
             }
             (_, Some(translator)) => {
                 let alignment = translator.explain(text, None, &name)?;

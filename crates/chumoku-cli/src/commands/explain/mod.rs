@@ -2,6 +2,7 @@
 //! comes from.
 
 mod batch;
+mod faithfulness;
 mod model;
 mod ngrams;
 mod rows;
@@ -19,7 +20,7 @@ use chumoku_view::{
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
 };
 pub(crate) use model::with_attention;
-use model::{Explainer, Model, named};
+use model::{Explainer, Model, check_method, named};
 use std::io::{Write, stdout};
 
 /// The layer and head that were asked for, counted from 0, in a model of so many.
@@ -82,7 +83,11 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     args.check()?;
     threads::start(args.threads)?;
+    check_method(args.method, ModelKind::of(&args.model)?)?;
     let lang = chumoku::lang::lang();
+    if let Some(input) = &args.faithfulness {
+        return faithfulness::run(args, input, lang);
+    }
     if let (Some(input), true) = (&args.input, args.json.is_some()) {
         return rows::run(args, input);
     }
@@ -118,10 +123,11 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let place = place_in(&model, args)?;
     let (text, target) = model.text_and_target(text, args.target.as_deref())?;
     let text = text.as_ref();
-    let explainer = Explainer { model: &model, target, name: model_name(&args.model) };
-    let explanation = explainer.explain(text)?;
+    let explainer = Explainer { model: &model, target, name: model_name(&args.model), method: args.method };
+    let mut explanation = explainer.explain(text)?;
     match &model {
         Model::Classifier(model) => {
+            explanation.attribution.curves = Some(model.curves(&explanation)?);
             let windows = model.predict(&[text])?.first().map_or(1, |prediction| prediction.windows);
             if windows > 1 {
                 let limit = model.window();
@@ -346,7 +352,7 @@ fn compare(
                 );
                 return Err(Usage(problem).into());
             }
-            Explainer { model: &model, target: args.target.as_deref(), name }.explain(text)?
+            Explainer { model: &model, target: args.target.as_deref(), name, method: args.method }.explain(text)?
         }
     };
     if other.layers == 0 {

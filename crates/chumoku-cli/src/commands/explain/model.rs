@@ -1,7 +1,7 @@
 //! A model whose self-attention is explained, and what it says with heads switched off.
 
 use crate::Usage;
-use crate::args::Precision;
+use crate::args::{Method, Precision};
 use crate::commands::load;
 use chumoku::{ModelKind, TextClassifier, TextEmbedder, TextGenerator, pair, tr};
 use chumoku_view::{Explanation, Lang};
@@ -66,6 +66,14 @@ impl Model {
 }
 
 impl Model {
+    fn kind(&self) -> ModelKind {
+        match self {
+            Model::Classifier(_) => ModelKind::Classifier,
+            Model::Generator(_) => ModelKind::LanguageModel,
+            Model::Encoder(_) => ModelKind::Encoder,
+        }
+    }
+
     /// Whether texts are pairs.
     pub(super) fn reads_pairs(&self) -> bool {
         matches!(self, Model::Classifier(model) if model.config().reads_pairs())
@@ -77,12 +85,10 @@ impl Model {
         text: &'a str,
         target: Option<&'a str>,
     ) -> anyhow::Result<(Cow<'a, str>, Option<&'a str>)> {
-        let kind = match self {
-            Model::Encoder(_) => return Ok((text.into(), target)),
-            Model::Classifier(_) => ModelKind::Classifier,
-            Model::Generator(_) => ModelKind::LanguageModel,
-        };
-        Ok((with_second(text, target, self.reads_pairs(), kind)?, None))
+        if let Model::Encoder(_) = self {
+            return Ok((text.into(), target));
+        }
+        Ok((with_second(text, target, self.reads_pairs(), self.kind())?, None))
     }
 }
 
@@ -118,14 +124,30 @@ pub(super) struct Explainer<'a> {
     /// What an encoder holds a text against, if not itself.
     pub(super) target: Option<&'a str>,
     pub(super) name: String,
+    /// How the effect of words is found.
+    pub(super) method: Method,
+}
+
+/// That a model has no integrated gradients.
+pub(super) fn check_method(method: Method, kind: ModelKind) -> Result<(), Usage> {
+    if method == Method::LeaveOneOut || kind == ModelKind::Classifier {
+        return Ok(());
+    }
+    Err(Usage(tr!(
+        "--method {}: for a classifier with a network; this model is {}; leave --method out",
+        "--method {}: ネットワークを持つ分類モデルで使えます。このモデルは{}です。--method を外してください",
+        "integrated-gradients",
+        kind.describe()
+    )))
 }
 
 impl Explainer<'_> {
     pub(super) fn explain(&self, text: &str) -> anyhow::Result<Explanation> {
+        check_method(self.method, self.model.kind())?;
         Ok(match self.model {
             Model::Classifier(model) => {
                 let mut progress = LeftOut::new();
-                model.explain_with(text, &self.name, &mut |done, all| progress.show(done, all))?
+                model.explain_by(text, &self.name, self.method.into(), &mut |done, all| progress.show(done, all))?
             }
             Model::Generator(model) => model.explain(text, &self.name)?,
             Model::Encoder(model) => model.explain(text, self.target, &self.name)?,

@@ -1,12 +1,12 @@
 //! `chumoku explain --input --json -`: what each word does, for every row of a file.
 
 use super::model::{Explainer, Model};
-use crate::args::Explain;
+use crate::args::{Explain, Method};
 use crate::commands::stream::{Form, stream};
 use crate::commands::{load, model_name, pairs};
 use crate::{ExitCode, Usage};
 use chumoku::data::{ReadOptions, Source, standard_input};
-use chumoku::explain::number;
+use chumoku::explain::{number, shorten};
 use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
@@ -55,14 +55,14 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
     let name = model_name(&args.model);
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
     stream(source, Form::Objects { unanswered }, false, |texts| {
-        texts.iter().map(|text| Ok(vec![explain(&model, &name, text)?])).collect()
+        texts.iter().map(|text| Ok(vec![explain(&model, (&name, args.method), text)?])).collect()
     })
 }
 
-fn explain(model: &Explained, name: &str, text: &str) -> anyhow::Result<Value> {
+fn explain(model: &Explained, (name, method): (&str, Method), text: &str) -> anyhow::Result<Value> {
     match model {
         Explained::Network(model) => {
-            let explanation = Explainer { model, target: None, name: name.to_owned() }.explain(text)?;
+            let explanation = Explainer { model, target: None, name: name.to_owned(), method }.explain(text)?;
             Ok(object(text, &explanation).into())
         }
         Explained::Ngrams(model) => {
@@ -98,5 +98,8 @@ fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     found.insert("words".into(), read.chain(beyond).collect());
     found.insert("method".into(), e.attribution.method.as_str().into());
     found.insert("unit".into(), e.attribution.unit.as_str().into());
+    if let Some(integral) = e.attribution.integral {
+        found.insert("integral".into(), shorten(serde_json::to_value(integral).expect("numbers are plain data")));
+    }
     found
 }

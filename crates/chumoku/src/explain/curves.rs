@@ -1,0 +1,203 @@
+//! Deletion and insertion curves (Petsiuk, Das and Saenko 2018, "RISE: Randomized Input Sampling for Explanation of
+//! Black-box Models"): whether the words that an explanation ranks first are those that the network's answer rests on.
+
+use super::attribution::{Curve, Curves};
+use super::explanation::Explanation;
+use super::recorded::is_separator;
+use crate::text::{WordSpan, words_of};
+use crate::text_classifier::TextClassifier;
+use crate::{Error, Result, tr};
+use chumoku_kernels::Philox;
+
+/// Steps of a curve, at most.
+const STEPS: usize = 20;
+/// Random orders that are averaged.
+const RANDOM: u64 = 5;
+/// Seed of these.
+const SEED: u64 = 0x6375_7276;
+
+/// What orders of words are called that no method of explanation gives.
+pub(super) const LAST_LAYER: &str = "attention";
+pub(super) const ROLLOUT: &str = "rollout";
+pub(super) const AT_RANDOM: &str = "random";
+
+/// An order of words, or several of which the mean is taken.
+pub(super) struct Order {
+    pub(super) name: String,
+    pub(super) orders: Vec<Vec<usize>>,
+}
+
+impl Order {
+    /// The largest number first; of equals the first.
+    pub(super) fn of(name: &str, numbers: &[f32]) -> Order {
+        let mut order: Vec<usize> = (0..numbers.len()).collect();
+        order.sort_by(|&a, &b| numbers[b].total_cmp(&numbers[a]));
+        Order { name: name.into(), orders: vec![order] }
+    }
+
+    pub(super) fn random(words: usize, stream: u64) -> Order {
+        let orders = (0..RANDOM).map(|i| Philox::new(SEED, stream * RANDOM + i).permutation(words));
+        Order { name: AT_RANDOM.into(), orders: orders.collect() }
+    }
+}
+
+/// How much attention each word receives on average: in the last layer from all words by all heads, and by rollout.
+///
+/// # Shapes
+/// `attention` (layers, heads, words, words), `rollout` (layers, words, words) → (words,) each.
+pub(super) fn received([attention, rollout]: [&[f32]; 2], heads: usize, words: usize) -> [Vec<f32>; 2] {
+    let square = words * words;
+    [(attention, heads), (rollout, 1)].map(|(maps, heads)| {
+        let mut sum = vec![0.0; words];
+        for row in maps[maps.len().saturating_sub(heads * square)..].chunks_exact(words.max(1)) {
+            sum.iter_mut().zip(row).for_each(|(sum, weight)| *sum += weight / (heads * words) as f32);
+        }
+        sum
+    })
+}
+
+/// The area under a curve over 0 to 1.
+fn area(steps: &[usize], curve: &[f32]) -> f32 {
+    let all = steps.last().map_or(1, |&all| all.max(1)) as f32;
+    let parts = steps.windows(2).zip(curve.windows(2));
+    parts.map(|(at, p)| (at[1] - at[0]) as f32 / all * 0.5 * (p[0] + p[1])).sum()
+}
+
+/// A text of which some words are left, each with what stands before it.
+fn text_of(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> String {
+    let mut found = String::new();
+    let mut start = 0;
+    for (i, word) in words.iter().enumerate() {
+        if is_left(i) {
+            found += &text[start..word.bytes.end];
+        }
+        start = word.bytes.end;
+    }
+    found.trim_start().to_owned()
+}
+
+impl TextClassifier {
+    /// The deletion and insertion curves of an explanation by this model, beside those of attention and of random orders.
+    ///
+    /// Words are cut out of the text, with the space before each. A text that is longer than the model reads at a time, and a
+    /// recurrent network, have no curves of attention.
+    ///
+    /// # Errors
+    /// If the explanation is not one of this model's.
+    pub fn curves(&self, explanation: &Explanation) -> Result<Curves> {
+        let e = explanation;
+        let words = words_of(&e.text, &self.tokenizer.encode(&e.text)?);
+        let frame = self.tokenizer.frame();
+        let read = frame.before.len()..e.words.len().saturating_sub(frame.after.len());
+        let class = self.config.labels.iter().position(|label| *label == e.attribution.class);
+        let Some(class) = class.filter(|_| read.len() + e.attribution.beyond.len() == words.len()) else {
+            return Err(Error::Setting(tr!(
+                "the explanation is not of this model: other words, or another class",
+                "この説明は別のモデルのものです。語またはクラスが異なります"
+            )));
+        };
+        let beyond = e.attribution.beyond.iter().map(|word| word.score);
+        let scores: Vec<f32> = e.attribution.scores[read.clone()].iter().copied().chain(beyond).collect();
+        let mut orders = vec![(e.attribution.method.as_str(), scores)];
+        if e.layers > 0 && e.attribution.beyond.is_empty() {
+            let of_words = received([&e.attention, &e.derived.rollout], e.heads, e.words.len());
+            orders.extend([LAST_LAYER, ROLLOUT].into_iter().zip(of_words.map(|all| all[read.clone()].to_vec())));
+        }
+        self.curves_of(&e.text, &words, class, &orders, 0)
+    }
+
+    /// The curves of orders that are given by numbers, one for each word, and of random ones.
+    pub(super) fn curves_of(
+        &self,
+        text: &str,
+        words: &[WordSpan],
+        class: usize,
+        numbers: &[(&str, Vec<f32>)],
+        stream: u64,
+    ) -> Result<Curves> {
+        // What stands between two texts is not theirs, and stays.
+        let places: Vec<usize> =
+            (0..words.len()).filter(|&i| !is_separator(text, &words[i], &self.tokenizer)).collect();
+        let own = |numbers: &[f32]| places.iter().map(|&i| numbers[i]).collect::<Vec<f32>>();
+        let mut orders: Vec<Order> = numbers.iter().map(|(name, numbers)| Order::of(name, &own(numbers))).collect();
+        orders.push(Order::random(places.len(), stream));
+        let count = places.len().clamp(1, STEPS);
+        let steps: Vec<usize> = (0..=count).map(|step| (2 * step * places.len() + count) / (2 * count)).collect();
+
+        // Nothing cut out, and all; then every step between.
+        let mut texts = vec![text_of(text, words, |_| true), text_of(text, words, |i| !places.contains(&i))];
+        let mut rank = vec![usize::MAX; words.len()];
+        for order in orders.iter().flat_map(|order| &order.orders) {
+            order.iter().enumerate().for_each(|(at, &word)| rank[places[word]] = at);
+            for &step in &steps[1..count] {
+                texts.push(text_of(text, words, |i| rank[i] >= step));
+                texts.push(text_of(text, words, |i| rank[i] < step || rank[i] == usize::MAX));
+            }
+        }
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let p: Vec<f32> = self.predict(&texts)?.iter().map(|prediction| prediction.attention[class].exp()).collect();
+        let (ends, mut between) = p.split_at(2);
+        let of_order = |Order { name, orders }: Order| {
+            let mut curves = [vec![0.0; count + 1], vec![0.0; count + 1]];
+            for _ in &orders {
+                let (own, rest) = between.split_at(2 * (count - 1));
+                between = rest;
+                for (which, curve) in curves.iter_mut().enumerate() {
+                    let middle = own.iter().skip(which).step_by(2);
+                    let all = [&ends[which]].into_iter().chain(middle).chain([&ends[1 - which]]);
+                    curve.iter_mut().zip(all).for_each(|(sum, p)| *sum += p / orders.len() as f32);
+                }
+            }
+            let [deletion_area, insertion_area] = curves.each_ref().map(|curve| area(&steps, curve));
+            let [deletion, insertion] = curves;
+            Curve { order: name, deletion, insertion, deletion_area, insertion_area }
+        };
+        let orders = orders.into_iter().map(of_order).collect();
+        Ok(Curves { words: steps, orders })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_are_means_over_the_share_of_words() {
+        assert_eq!(area(&[0, 1, 4], &[1.0, 0.0, 0.0]), 0.125);
+        assert_eq!(area(&[0, 2], &[0.5, 0.5]), 0.5);
+        assert_eq!(area(&[0, 0], &[0.5, 0.5]), 0.0);
+    }
+
+    #[test]
+    fn attention_received_is_the_mean_of_the_last_layers_columns() {
+        // Two layers of two heads over two words.
+        let attention: Vec<f32> = [[9.0; 8], [0.0, 1.0, 0.5, 0.5, 0.25, 0.75, 1.0, 0.0]].concat();
+        let rollout = [7.0, 7.0, 7.0, 7.0, 0.5, 0.5, 0.0, 1.0];
+        let [last, rolled] = received([&attention, &rollout], 2, 2);
+        assert_eq!(last, [0.4375, 0.5625]);
+        assert_eq!(rolled, [0.25, 0.75]);
+    }
+
+    #[test]
+    fn words_are_cut_out_with_the_space_before_them() {
+        let text = " so good, they said";
+        let word = |bytes: std::ops::Range<usize>| WordSpan { bytes, tokens: 0..1 };
+        let words = [word(1..3), word(4..8), word(8..9), word(10..14), word(15..19)];
+        assert_eq!(text_of(text, &words, |_| true), text.trim_start());
+        assert_eq!(text_of(text, &words, |i| i != 0 && i != 3), "good, said");
+        assert_eq!(text_of(text, &words, |_| false), "");
+    }
+
+    #[test]
+    fn orders_begin_with_the_largest_number() {
+        assert_eq!(Order::of("x", &[0.5, -2.0, 3.0, 0.5]).orders, [[2, 0, 3, 1]]);
+        let random = Order::random(7, 3);
+        assert_eq!(random.orders.len() as u64, RANDOM);
+        for order in &random.orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..7).collect::<Vec<_>>());
+        }
+        assert_ne!(random.orders[0], random.orders[1]);
+    }
+}

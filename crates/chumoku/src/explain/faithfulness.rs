@@ -1,0 +1,280 @@
+//! Which explanations a model's answers bear out, over many texts: by how much, and whether attention is one of them.
+
+use super::attribution::{Curves, Method};
+use super::classifier::{log_odds, of_words};
+use super::curves::{LAST_LAYER, ROLLOUT, received};
+use super::gradients::{Paths, SMALLEST};
+use super::recorded::{Look, Reading};
+use crate::lang::Lang;
+use crate::text::{windows, words_of};
+use crate::text_classifier::TextClassifier;
+use crate::{Error, Result, tr};
+use chumoku_kernels::Philox;
+use serde::Serialize;
+
+/// Texts that are explained, at most.
+const MOST: usize = 100;
+/// Resamples of the intervals.
+const RESAMPLES: u64 = 1000;
+
+/// A mean with its 95 % interval, from resampled texts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Mean {
+    /// The mean.
+    pub mean: f32,
+    /// The lower end.
+    pub low: f32,
+    /// The upper end.
+    pub high: f32,
+}
+
+/// What orders of words by one method come to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Faith {
+    /// As [`Curve::order`](super::Curve::order).
+    pub order: String,
+    /// Mean area under the deletion curve: the smaller, the better.
+    pub deletion: Mean,
+    /// Mean area under the insertion curve: the larger, the better.
+    pub insertion: Mean,
+    /// Insertion less deletion, minus that of random orders of the same texts.
+    pub gain: Mean,
+}
+
+/// How far the network's answers bear out each way to explain them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Faithfulness {
+    /// Texts that were explained.
+    pub rows: usize,
+    /// Texts that there were.
+    pub of: usize,
+    /// Texts of the sample that have fewer than two words, or are longer than the model reads at a time.
+    pub unfit: usize,
+    /// The seed of the sample.
+    pub seed: u64,
+    /// By method, random orders last.
+    pub orders: Vec<Faith>,
+    /// The method that gains most, of leave-one-out and integrated gradients.
+    pub best: String,
+    /// What attention gains by what that method does; none without attention, or where that method gains nothing.
+    pub attention_share: Option<Mean>,
+    /// The largest completeness gap of integrated gradients as a share of the change, of those above 0.001.
+    pub largest_gap: f32,
+}
+
+impl TextClassifier {
+    /// Explains a sample of texts by each method, and compares their deletion and insertion curves with those of attention and of
+    /// random orders; `progress` is told how many texts are done, and of how many.
+    ///
+    /// # Errors
+    /// If no text has two words and is short enough to be read at a time.
+    pub fn faithfulness(
+        &self,
+        texts: &[&str],
+        seed: u64,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Faithfulness> {
+        let mut paths = Paths::new(self)?;
+        let mut sample: Vec<usize> = Philox::new(seed, 0).permutation(texts.len());
+        sample.truncate(MOST);
+        sample.sort_unstable();
+        let (mut curves, mut largest_gap) = (Vec::new(), 0.0f32);
+        for (done, &row) in sample.iter().enumerate() {
+            progress(done, sample.len());
+            curves.extend(self.curves_of_all(texts[row], row as u64, &mut paths, &mut largest_gap)?);
+        }
+        progress(sample.len(), sample.len());
+        if curves.is_empty() {
+            return Err(Error::Setting(tr!(
+                "none of {} texts has two words or more and is read at a time: there is nothing to compare",
+                "{} 個のテキストに、2 語以上で一度に読めるものがなく、比べられません",
+                sample.len()
+            )));
+        }
+        let found = compare(&curves, seed);
+        Ok(Faithfulness { of: texts.len(), unfit: sample.len() - curves.len(), largest_gap, ..found })
+    }
+
+    /// The curves of one text by every method; none if it is unfit.
+    fn curves_of_all(
+        &self,
+        text: &str,
+        row: u64,
+        paths: &mut Paths<'_>,
+        largest_gap: &mut f32,
+    ) -> Result<Option<Curves>> {
+        let encoded = self.tokenizer.encode(text)?;
+        let words = words_of(text, &encoded);
+        if words.len() < 2 || windows(encoded.ids.len(), self.window()).len() > 1 {
+            return Ok(None);
+        }
+        let whole = self.predict(&[text])?.remove(0);
+        let class = self.questioned(&whole);
+        let odds = |log_p: &[f32]| log_odds(f64::from(log_p[class]).exp());
+        let with = odds(&whole.attention);
+        let without = self.without_words(text, &words, &mut |_, _| {})?;
+        let left_out = without.iter().map(|without| (with - odds(&without.attention)) as f32);
+        let (of_tokens, integral) = paths.integrate(&encoded.ids, class)?;
+        // Of a change of hardly anything a gap of nothing is a large share.
+        if let Some(share) = integral.gap_share().filter(|_| integral.gap > SMALLEST as f32) {
+            *largest_gap = largest_gap.max(share);
+        }
+        let mut orders = vec![
+            (Method::LeaveOneOut.name(), left_out.collect::<Vec<f32>>()),
+            (Method::IntegratedGradients.name(), of_words(&of_tokens, &words).collect()),
+        ];
+        if let Some(encoder) = self.config.model.body.transformer() {
+            let Reading { ids, tokens, around, .. } = Reading::of(text, &self.tokenizer, self.config.max_tokens())?;
+            let mut look = Look::new(&tokens);
+            self.model.each_record(&self.params, &ids, &mut |record| look.add(record))?;
+            let all = received([&look.attention, &look.derived.rollout], encoder.num_heads, tokens.len());
+            let own = around[0].len()..tokens.len() - around[1].len();
+            orders.extend([LAST_LAYER, ROLLOUT].into_iter().zip(all.map(|all| all[own.clone()].to_vec())));
+        }
+        self.curves_of(text, &words, class, &orders, row).map(Some)
+    }
+}
+
+/// The figures of all texts' curves.
+fn compare(curves: &[Curves], seed: u64) -> Faithfulness {
+    let names: Vec<&str> = curves[0].orders.iter().map(|curve| curve.order.as_str()).collect();
+    // [deletion, insertion, gain] of each text, by method.
+    let of_method = |method: usize| -> Vec<[f64; 3]> {
+        let each = curves.iter().map(|curves| {
+            let [own, random] = [&curves.orders[method], &curves.orders[names.len() - 1]];
+            let [own, random] = [own, random].map(|curve| [curve.deletion_area, curve.insertion_area].map(f64::from));
+            [own[0], own[1], (own[1] - own[0]) - (random[1] - random[0])]
+        });
+        each.collect()
+    };
+    let all: Vec<Vec<[f64; 3]>> = (0..names.len()).map(of_method).collect();
+    // The same resamples for all, so that they can be compared.
+    let rows = curves.len();
+    let resamples: Vec<Vec<usize>> = (0..RESAMPLES)
+        .map(|i| {
+            let random = Philox::new(seed, 1 + i);
+            (0..rows).map(|row| ((u64::from(random.block(row as u64)[0]) * rows as u64) >> 32) as usize).collect()
+        })
+        .collect();
+    let mean =
+        |of: &dyn Fn(usize) -> f64, rows: &[usize]| rows.iter().map(|&row| of(row)).sum::<f64>() / rows.len() as f64;
+    let every: Vec<usize> = (0..rows).collect();
+    let interval = |of: &dyn Fn(&[usize]) -> f64| {
+        let mut found: Vec<f64> = resamples.iter().map(|rows| of(rows)).collect();
+        found.sort_by(f64::total_cmp);
+        let at = |share: f64| found[(share * (found.len() - 1) as f64).round() as usize] as f32;
+        Mean { mean: of(&every) as f32, low: at(0.025), high: at(0.975) }
+    };
+    let figure = |method: usize, which: usize| interval(&|rows| mean(&|row| all[method][row][which], rows));
+    let orders: Vec<Faith> = names
+        .iter()
+        .enumerate()
+        .map(|(method, name)| {
+            let [deletion, insertion, gain] = [0, 1, 2].map(|which| figure(method, which));
+            Faith { order: (*name).into(), deletion, insertion, gain }
+        })
+        .collect();
+    let best = usize::from(orders[1].gain.mean > orders[0].gain.mean);
+    let attention = names.iter().position(|&name| name == LAST_LAYER).filter(|_| orders[best].gain.low > 0.0);
+    let gained = |method: usize, rows: &[usize]| mean(&|row| all[method][row][2], rows);
+    let attention_share =
+        attention.map(|attention| interval(&|rows| gained(attention, rows) / gained(best, rows).max(1e-9)));
+    let best = names[best].to_owned();
+    Faithfulness { rows, of: rows, unfit: 0, seed, orders, best, attention_share, largest_gap: 0.0 }
+}
+
+impl Faithfulness {
+    /// How far attention is to be trusted for this model, in a sentence.
+    #[must_use]
+    pub fn verdict(&self, lang: Lang) -> String {
+        let of = |name: &str| self.orders.iter().find(|faith| faith.order == name);
+        let Some(attention) = of(LAST_LAYER) else {
+            return lang.pick("The network has no attention.", "このネットワークにはアテンションがありません。").into();
+        };
+        let best = &self.best;
+        let Some(share) = self.attention_share else {
+            return match lang {
+                Lang::En => "No method finds the words that the answers rest on better than chance: trust neither attention nor \
+                             effects of words here."
+                    .into(),
+                Lang::Ja => "どの方法も、予測の根拠となる語を偶然以上には見つけません。ここではアテンションも語の影響も根拠とみなせません。".into(),
+            };
+        };
+        let [mean, low, high] = [share.mean, share.low, share.high].map(|x| format!("{:.0}", 100.0 * x));
+        match (lang, attention.gain.low > 0.0, share.mean >= 0.5) {
+            (Lang::En, false, _) => format!(
+                "Attention finds the words that the answers rest on no better than chance ({mean} % of what {best} gains over random \
+                 order, 95 % interval {low} to {high}): do not read it as the reason of an answer."
+            ),
+            (Lang::En, true, false) => format!(
+                "Attention finds the words that the answers rest on better than chance, but has only {mean} % of what {best} gains \
+                 over random order (95 % interval {low} to {high}): go by {best}."
+            ),
+            (Lang::En, true, true) => format!(
+                "Attention largely finds the words that the answers rest on: it has {mean} % of what {best} gains over random order (95 % \
+                 interval {low} to {high})."
+            ),
+            (Lang::Ja, false, _) => format!(
+                "アテンションは、予測の根拠となる語を偶然以上には見つけません（無作為順からの改善は {best} の {mean} %、95 % 区間 {low}〜{high}）。\
+                 予測の理由として読まないでください。"
+            ),
+            (Lang::Ja, true, false) => format!(
+                "アテンションは、予測の根拠となる語を偶然よりは見つけますが、無作為順からの改善は {best} の {mean} % です（95 % 区間 \
+                 {low}〜{high}）。{best} を見てください。"
+            ),
+            (Lang::Ja, true, true) => format!(
+                "アテンションは、予測の根拠となる語をおおむね見つけます。無作為順からの改善は {best} の {mean} % です（95 % 区間 {low}〜{high}）。"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attribution::Curve;
+    use super::super::curves::AT_RANDOM;
+    use super::*;
+
+    /// Texts of areas by order: leave-one-out, integrated gradients, attention, random.
+    fn of(areas: &dyn Fn(usize) -> [[f32; 2]; 4]) -> Faithfulness {
+        let names = [Method::LeaveOneOut.name(), Method::IntegratedGradients.name(), LAST_LAYER, AT_RANDOM];
+        let curves: Vec<Curves> = (0..40)
+            .map(|row| {
+                let curve = |(name, [deletion_area, insertion_area]): (&str, [f32; 2])| Curve {
+                    order: name.into(),
+                    deletion: Vec::new(),
+                    insertion: Vec::new(),
+                    deletion_area,
+                    insertion_area,
+                };
+                Curves { words: Vec::new(), orders: names.into_iter().zip(areas(row)).map(curve).collect() }
+            })
+            .collect();
+        compare(&curves, 1)
+    }
+
+    #[test]
+    fn attention_is_trusted_as_far_as_it_gains_over_chance() {
+        let noise = |row: usize| 0.01 * (row % 5) as f32;
+        let found = of(&|row| [[0.4, 0.8 + noise(row)], [0.3, 0.9], [0.5, 0.7], [0.6, 0.6]]);
+        assert_eq!(found.best, "integrated gradients");
+        assert_eq!(found.rows, 40);
+        let share = found.attention_share.unwrap();
+        assert!(
+            (share.mean - 1.0 / 3.0).abs() < 1e-4 && share.low <= share.mean && share.mean <= share.high,
+            "{share:?}"
+        );
+        assert!(found.verdict(Lang::En).contains("only 33 %"), "{}", found.verdict(Lang::En));
+        let first = &found.orders[0];
+        assert!((first.insertion.mean - 0.82).abs() < 1e-5 && first.insertion.low < first.insertion.high, "{first:?}");
+        assert!((first.gain.mean - 0.42).abs() < 1e-5, "{first:?}");
+        // As good as random in the mean, on either side of it row by row.
+        let odd = |row: usize| if row.is_multiple_of(2) { 0.1 } else { -0.1 };
+        let found = of(&|row| [[0.4, 0.8], [0.3, 0.9], [0.6, 0.6 + odd(row)], [0.6, 0.6]]);
+        assert!(found.verdict(Lang::En).contains("no better than chance"), "{}", found.verdict(Lang::En));
+        let found = of(&|_| [[0.4, 0.8], [0.3, 0.9], [0.35, 0.85], [0.6, 0.6]]);
+        assert!(found.verdict(Lang::En).contains("largely"), "{}", found.verdict(Lang::En));
+        let found = of(&|row| [[0.6, 0.6 + odd(row)], [0.7, 0.6], [0.6, 0.6], [0.6, 0.6]]);
+        assert!(found.attention_share.is_none() && found.verdict(Lang::En).contains("No method"));
+    }
+}
