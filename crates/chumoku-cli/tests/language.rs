@@ -358,11 +358,12 @@ fn without_being_asked_for_there_is_no_japanese() {
     place.write("reviews.csv", common::csv(&common::reviews(60)));
     for (out, language) in [("none", None), ("c", Some("C")), ("english", Some("en_US.UTF-8"))] {
         let asked = (&[][..], language);
-        let said = [
-            said(&place, &["train", "reviews.csv", "--out", out, "--epochs", "1"], asked),
-            said(&place, &["eval", out, "reviews.csv"], asked),
-            place.read(&format!("{out}/README.md")),
-        ];
+        let trained = said(&place, &["train", "reviews.csv", "--out", out, "--epochs", "1"], asked);
+        let card = place.read(&format!("{out}/README.md"));
+        // The n-grams of the texts are in the language of the texts.
+        let (card, ngrams) = card.split_once("## What speaks for each class").unwrap();
+        assert!(ngrams.contains("The strongest n-grams of the n-gram model"), "{ngrams}");
+        let said = [trained, said(&place, &["eval", out, "reviews.csv"], asked), card.to_owned()];
         let whole = said.concat();
         let is_japanese = |c: char| ('\u{3000}'..'\u{ff00}').contains(&c);
         assert_eq!(whole.lines().find(|line| line.contains(is_japanese)), None);
