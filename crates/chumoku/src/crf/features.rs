@@ -30,6 +30,10 @@ impl Seen {
     }
 }
 
+/// Characters of a run that are looked at: every one of its characters looks at the run, so long ones would take the square of
+/// their length.
+const LONGEST_RUN: usize = 32;
+
 /// Beyond the ends of a text.
 const BORDER: &str = "\u{2}";
 
@@ -119,7 +123,9 @@ fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
         }
         run_of.push(runs.len() - 1);
     }
-    let content = |run: Option<&Range<usize>>| run.map_or(BORDER.to_owned(), |run| signs[run.clone()].concat());
+    let content = |run: Option<&Range<usize>>| {
+        run.map_or(BORDER.to_owned(), |run| signs[run.start..run.end.min(run.start + LONGEST_RUN)].concat())
+    };
     let of_unit = |i: usize| {
         let mut seen = Seen { found: Vec::with_capacity(60), buffer: String::new() };
         seen.add("bias", &[]);
@@ -161,4 +167,36 @@ fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
         seen.found
     };
     (0..n).map(of_unit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn seen(text: &str, unit: SpanUnit) -> Vec<HashSet<u64>> {
+        features(text, &unit.cut(text), unit).into_iter().map(HashSet::from_iter).collect()
+    }
+
+    #[test]
+    fn words_of_one_form_share_their_shape_and_not_themselves() {
+        let words = seen("Anna met Oslo", SpanUnit::Words);
+        assert_eq!(words.len(), 3);
+        assert!(!words[0].is_disjoint(&words[2]) && words[0] != words[2]);
+        // What lies beside a word is seen: the same word elsewhere is another.
+        assert_ne!(words[1], seen("met", SpanUnit::Words)[0]);
+        assert_eq!(shape("McDonald's-2"), "XxXx'x-d");
+        assert_eq!(shape("東京タワーへ"), "ckh");
+    }
+
+    #[test]
+    fn a_long_run_is_looked_at_by_its_beginning() {
+        let differing = |n: usize| {
+            let [a, b] =
+                ["キ", "ク"].map(|end| seen(&format!("{}{end}", "カ".repeat(n)), SpanUnit::Characters).swap_remove(0));
+            a.difference(&b).count()
+        };
+        // How a run ends, in one character and in two; and of one that is short enough, the whole, with and without the place.
+        assert_eq!((differing(40), differing(31)), (2, 4));
+    }
 }

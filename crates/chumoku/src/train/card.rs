@@ -310,6 +310,11 @@ pub(super) fn use_section(reads_pairs: bool) -> String {
     )
 }
 
+/// A name of the data's in a cell of a table, on one line and without what a terminal would take for a command.
+pub(super) fn cell(name: &str) -> String {
+    name.replace(char::is_control, " ").replace('|', "\\|")
+}
+
 /// Precision and recall of each class.
 pub(super) fn class_table(scores: &Scores) -> String {
     const MOST: usize = 100;
@@ -319,7 +324,7 @@ pub(super) fn class_table(scores: &Scores) -> String {
         let _ = writeln!(
             card,
             "| {} | {} | {} | {} | {} |",
-            class.label.replace('|', "\\|"),
+            cell(&class.label),
             percent(class.precision),
             percent(class.recall),
             percent(class.f1),

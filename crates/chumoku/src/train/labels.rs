@@ -1,6 +1,6 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
-use super::card::report_rows;
+use super::card::{cell, report_rows};
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::names::{network_name, network_sizes};
@@ -222,7 +222,7 @@ fn card(
     let thresholds = model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     for (label, threshold) in test.of_labels.iter().zip(thresholds) {
         let [precision, recall, f1] = [label.precision, label.recall, label.f1].map(|x| 100.0 * x);
-        let name = label.label.replace('|', "\\|");
+        let name = cell(&label.label);
         let _ = writeln!(
             card,
             "| {name} | {} | {threshold:.2} | {precision:.1} % | {recall:.1} % | {f1:.1} % |",

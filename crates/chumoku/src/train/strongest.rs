@@ -1,10 +1,10 @@
 //! The n-grams that speak most for each class, by name: a model folder has only their hashes.
 
+use super::TrainingData;
+use super::card::cell;
 use crate::ngram::{Answer, NgramModel};
 use crate::{stages, tr};
 use serde_json::{Map, Value, json};
-
-use super::TrainingData;
 
 /// N-grams of each class.
 const MOST: usize = 10;
@@ -33,10 +33,11 @@ pub(super) fn section(strongest: &Value) -> String {
     let mut out = String::new();
     for (label, ngrams) in strongest.as_object().into_iter().flatten() {
         let names = ngrams.as_array().into_iter().flatten().filter_map(|of| of["ngram"].as_str());
-        let plain = |name: &str| name.replace(['`', '|'], "").trim().to_owned();
+        // Within backticks nothing can be escaped.
+        let plain = |name: &str| cell(&name.replace(['`', '|'], "")).trim().to_owned();
         let names = names.map(plain).filter(|name| !name.is_empty());
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-        out += &format!("| {} | {} |\n", plain(label), names.join(" "));
+        out += &format!("| {} | {} |\n", cell(label), names.join(" "));
     }
     if out.is_empty() {
         return out;

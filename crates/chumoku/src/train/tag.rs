@@ -1,6 +1,6 @@
 //! Training a tagger: a conditional random field over the words or characters of texts.
 
-use super::card::score_heading;
+use super::card::{cell, score_heading};
 use super::names::label;
 use super::training::{Training, held_out, write_folder};
 use super::{Event, SeenTexts};
@@ -361,7 +361,7 @@ fn dictionary(data: &TaggerData, rows: &[SpannedText], seed: u64) -> SpanScores 
 
 /// The model card.
 fn card(model: &TextTagger, data: &TaggerData, [test, dictionary]: [&SpanScores; 2], part: &str, seed: u64) -> String {
-    let labels: String = data.labels.join(lang().pick(", ", "、")).chars().take(200).collect();
+    let labels: String = cell(&data.labels.join(lang().pick(", ", "、"))).chars().take(200).collect();
     let mut card = tr!("# Tagger: {labels}\n\n", "# 単語にラベルを付けるモデル: {labels}\n\n");
     if let Some(warning) = test.warning() {
         let _ = writeln!(card, "**{warning}**\n");
@@ -377,7 +377,7 @@ fn card(model: &TextTagger, data: &TaggerData, [test, dictionary]: [&SpanScores;
     card += "\n|---|---|---|---|---|\n";
     let mut row = |name: &str, score: &crate::scoring::SpanScore| {
         let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| format!("{:.1} %", 100.0 * x));
-        let _ = writeln!(card, "| {} | {p} | {r} | {f} | {} |", name.replace('|', "\\|"), score.spans);
+        let _ = writeln!(card, "| {} | {p} | {r} | {f} | {} |", cell(name), score.spans);
     };
     row(lang().pick("**this model**", "**このモデル**"), &test.all);
     row(
@@ -386,18 +386,20 @@ fn card(model: &TextTagger, data: &TaggerData, [test, dictionary]: [&SpanScores;
     );
     test.kinds.iter().for_each(|kind| row(&kind.label, kind));
     card += &tr!(
-        "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and spans: `{}`. Seed {seed}.\n\n",
-        "\n## データ\n\n学習 {} 行、検証 {} 行、テスト {} 行。テキストとスパンの SHA-256: `{}`。シード {seed}。\n\n",
+        "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and spans: `{}`. Seed {seed}.\n",
+        "\n## データ\n\n学習 {} 行、検証 {} 行、テスト {} 行。テキストとスパンの SHA-256: `{}`。シード {seed}。\n",
         data.train.len(),
         data.valid.len(),
         data.test.len(),
         data.fingerprint()
     );
-    for note in &data.notes {
-        let _ = writeln!(card, "- {note}");
+    for (i, note) in data.notes.iter().enumerate() {
+        let _ = writeln!(card, "{}- {note}", if i == 0 { "\n" } else { "" });
     }
     card + &tr!(
-        "\n## Limits\n\nThe model knows nothing but its training rows.\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\n```\n",
-        "\n## 限界\n\nこのモデルが知っているのは学習データだけです。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \"テキスト\"\n```\n"
+        "\n## Limits\n\nThe model knows nothing but its training rows: names that are in none of them are found by their form and surroundings \
+         alone. Texts in another language, style or subject are marked badly.\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\n```\n",
+        "\n## 限界\n\nこのモデルが知っているのは学習データだけです。学習データにない名前は、語形と前後の語だけで判断します。言語・文体・\
+         話題の異なるテキストでは、印はあてになりません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \"テキスト\"\n```\n"
     )
 }
