@@ -1,16 +1,14 @@
 //! `chumoku explain --faithfulness`: which ways to explain a classifier its answers bear out.
 
 use super::model::{Model, with_attention};
+use super::rows::open;
+use super::show;
 use crate::args::Explain;
-use crate::commands::pairs;
-use crate::commands::pictures::write;
 use crate::report::{fit, wrap};
 use crate::{ExitCode, Usage};
-use chumoku::data::{ReadOptions, Source, standard_input};
 use chumoku::explain::{Faith, Faithfulness, Mean, shorten};
 use chumoku::{Lang, tr};
 use std::fmt::Write as _;
-use std::io::{Write, stdout};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -28,13 +26,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         }
     };
     let reads_pairs = model.config().reads_pairs();
-    let mut options = ReadOptions::default();
-    (options.faults_in_place, options.require_text, options.pairs) = (true, true, reads_pairs);
-    let source = match input.as_os_str() == "-" {
-        true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
-        false => Source::open(input, &options)?,
-    };
-    pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
+    let source = open(input, reads_pairs)?;
     let columns = source.columns().clone();
     let mut records = source.records();
     let mut texts = Vec::new();
@@ -53,17 +45,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         }
     })?;
     let json = shorten(serde_json::to_value(&found)?);
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{json}")?,
-        other => {
-            if let Some(path) = other {
-                write(path, format!("{json}\n"))?;
-                say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
-            }
-            write!(stdout(), "{}", table(&found, lang))?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+    show(args, &json, || table(&found, lang))
 }
 
 fn table(found: &Faithfulness, lang: Lang) -> String {

@@ -384,7 +384,11 @@ fn compare(
 }
 
 fn show_without_picture(args: &Explain, explanation: &Explanation, lang: Lang) -> anyhow::Result<ExitCode> {
-    let json = to_json(explanation);
+    show(args, &to_json(explanation), || render(explanation, 0, 0, &terminal_options(lang)))
+}
+
+/// The numbers on standard output where they are asked for there, else the text, with the numbers in a file if one is named.
+fn show(args: &Explain, json: &serde_json::Value, text: impl FnOnce() -> String) -> anyhow::Result<ExitCode> {
     match &args.json {
         Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{json}")?,
         other => {
@@ -392,7 +396,7 @@ fn show_without_picture(args: &Explain, explanation: &Explanation, lang: Lang) -
                 write(path, format!("{json}\n"))?;
                 say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
             }
-            write!(stdout(), "{}", render(explanation, 0, 0, &terminal_options(lang)))?;
+            write!(stdout(), "{}", text())?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,17 +1,16 @@
 //! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
 
-use super::attention_flag;
 use super::model::with_second;
+use super::{attention_flag, show};
 use crate::ExitCode;
 use crate::args::Explain;
-use crate::commands::pictures::{terminal_options, write};
+use crate::commands::pictures::terminal_options;
 use crate::commands::{load, model_name};
 use crate::report::fit;
 use crate::{Usage, harmless};
 use chumoku::{ModelKind, NgramEffect, tr};
 use chumoku_view::{Lang, render, to_json};
 use std::fmt::Write as _;
-use std::io::{Write, stdout};
 
 /// N-grams shown; `--json` has all.
 const SHOWN: usize = 20;
@@ -32,18 +31,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let effects = model.ngram_effects(text)?;
     let mut json = to_json(&explanation);
     json["ngrams"] = serde_json::to_value(&effects)?;
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{json}")?,
-        other => {
-            if let Some(path) = other {
-                write(path, format!("{json}\n"))?;
-                say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
-            }
-            let shown = render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects);
-            write!(stdout(), "{shown}")?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+    show(args, &json, || render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects))
 }
 
 /// The strongest n-grams, one a line.

@@ -21,6 +21,18 @@ enum Explained {
     Ngrams(&'static NgramClassifier),
 }
 
+/// A file of texts or, where the model `reads_pairs`, of pairs; `-` is standard input.
+pub(super) fn open(input: &Path, reads_pairs: bool) -> anyhow::Result<Source> {
+    let mut options = ReadOptions::default();
+    (options.faults_in_place, options.require_text, options.pairs) = (true, true, reads_pairs);
+    let source = match input.as_os_str() == "-" {
+        true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
+        false => Source::open(input, &options)?,
+    };
+    pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
+    Ok(source)
+}
+
 /// One object a row on standard output, in the order of the file.
 pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
     if args.pictures.any() || args.json.as_deref().is_some_and(|path| path.as_os_str() != "-") {
@@ -45,13 +57,7 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
         Explained::Network(model) => model.reads_pairs(),
         Explained::Ngrams(model) => model.config().reads_pairs(),
     };
-    let mut options = ReadOptions::default();
-    (options.faults_in_place, options.require_text, options.pairs) = (true, true, reads_pairs);
-    let source = match input.as_os_str() == "-" {
-        true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
-        false => Source::open(input, &options)?,
-    };
-    pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
+    let source = open(input, reads_pairs)?;
     let name = model_name(&args.model);
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
     stream(source, Form::Objects { unanswered }, false, |texts| {
