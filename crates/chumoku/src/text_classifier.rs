@@ -16,6 +16,7 @@ use crate::ngram::{NgramModel, NgramScheme};
 use crate::number::{Estimate, Measured, NumberBlend};
 use crate::of_layers::of_layers;
 use crate::params::Params;
+use crate::prediction::Prediction;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
 use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
@@ -115,52 +116,6 @@ struct ConfigFile<'a> {
     /// Of the vocabulary; not checked where it is left out.
     #[serde(default)]
     vocabulary_sha256: Option<String>,
-}
-
-/// Predicted probabilities of the classes, which sum to 1, or of labels that do not exclude each other.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Prediction {
-    /// Calibrated probabilities of the whole predictor, by class number.
-    pub probabilities: Vec<f32>,
-    /// The network's own log-probabilities; empty where there is no network.
-    pub attention: Vec<f32>,
-    /// The n-gram model's log-probabilities.
-    pub ngrams: Option<Vec<f32>>,
-    /// Windows that the text was read in.
-    pub windows: usize,
-    /// The class by thresholds that were asked for, if any.
-    pub(crate) answer: Option<usize>,
-}
-
-impl Prediction {
-    /// The answer: the most probable class (the first of equals), or the one by [thresholds](Thresholds).
-    pub fn class(&self) -> usize {
-        if let Some(class) = self.answer {
-            return class;
-        }
-        let p = &self.probabilities;
-        (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
-    }
-
-    /// The confidence, and whether the answer is right.
-    pub(crate) fn sure(&self, label: u32) -> (f32, bool) {
-        let class = self.class();
-        (self.probabilities[class], class as u32 == label)
-    }
-
-    /// The class that the network by itself finds most probable (the first of equals).
-    pub fn network_class(&self) -> usize {
-        let p = &self.attention;
-        (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
-    }
-
-    /// Classes by falling probability.
-    pub fn ranked(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.probabilities.len()).collect();
-        order.sort_by(|&a, &b| self.probabilities[b].total_cmp(&self.probabilities[a]));
-        order
-    }
 }
 
 /// Scores of one class a text.

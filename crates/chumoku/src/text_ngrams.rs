@@ -8,8 +8,9 @@ use crate::model_folder::{
     parse_weights, read, read_config, read_ngrams, serialize, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
+use crate::prediction::Prediction;
 use crate::scoring::{Rows, Scores, of_log_p};
-use crate::text_classifier::{Prediction, check_labels, checked};
+use crate::text_classifier::{check_labels, checked};
 use crate::thresholds::Thresholds;
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;

@@ -7,8 +7,9 @@ use super::explanation::{
 use super::gradients::Paths;
 use super::recorded::{Look, Reading, is_separator, shown_word};
 use crate::blend::Blend;
+use crate::prediction::Prediction;
 use crate::text::{WordSpan, windows, words_of};
-use crate::text_classifier::{Prediction, Problem, TextClassifier};
+use crate::text_classifier::{Problem, TextClassifier};
 use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
 

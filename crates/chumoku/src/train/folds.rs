@@ -86,7 +86,7 @@ pub(super) fn cross_validate<A: Answer>(
         });
         let found = train(&data, training)?;
         if stop.load(Ordering::Relaxed) {
-            return Err(Error::Ngram(crate::ngram::NgramError::Cancelled));
+            return Err(Error::Interrupted);
         }
         for (i, (name, value)) in found.into_iter().enumerate() {
             match figures.get_mut(i) {
