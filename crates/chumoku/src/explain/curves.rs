@@ -138,16 +138,19 @@ impl TextClassifier {
         let p: Vec<f32> = self.predict(&texts)?.iter().map(|prediction| prediction.attention[class].exp()).collect();
         let (ends, mut between) = p.split_at(2);
         let of_order = |Order { name, orders }: Order| {
-            let mut curves = [vec![0.0; count + 1], vec![0.0; count + 1]];
+            // In f64, so that the mean of equal numbers is that number.
+            let mut sums = [vec![0.0; count + 1], vec![0.0; count + 1]];
             for _ in &orders {
                 let (own, rest) = between.split_at(2 * (count - 1));
                 between = rest;
-                for (which, curve) in curves.iter_mut().enumerate() {
+                for (which, sum) in sums.iter_mut().enumerate() {
                     let middle = own.iter().skip(which).step_by(2);
                     let all = [&ends[which]].into_iter().chain(middle).chain([&ends[1 - which]]);
-                    curve.iter_mut().zip(all).for_each(|(sum, p)| *sum += p / orders.len() as f32);
+                    sum.iter_mut().zip(all).for_each(|(sum, p)| *sum += f64::from(*p));
                 }
             }
+            let of = |sums: Vec<f64>| sums.iter().map(|sum| (sum / orders.len() as f64) as f32).collect::<Vec<f32>>();
+            let curves = sums.map(of);
             let [deletion_area, insertion_area] = curves.each_ref().map(|curve| area(&steps, curve));
             let [deletion, insertion] = curves;
             Curve { order: name, deletion, insertion, deletion_area, insertion_area }
