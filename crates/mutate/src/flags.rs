@@ -138,6 +138,7 @@ const TRACE: Flags = &[
     ("--part", Of(&["encoder", "decoder", "cross"])),
     ("--target", Text),
     ("--out", Out),
+    ("--backward", Alone),
 ];
 const POSITION: Flags = &[
     ("--kind", Of(&["sinusoidal", "rotary"])),

@@ -120,6 +120,17 @@ impl Scenario {
                     false => self.set(&["eval", "model", &file.name]),
                 }
             }
+            3 => {
+                let sound = random.one(&seeds.spans);
+                let file = damaged(random, sound);
+                self.keep(place, &file);
+                model(place, "model", of_kind(seeds, Kind::Tagger));
+                match random.below(3) {
+                    0 => self.set(&["train", &file.name, "--task", "tag", "--epochs", "1", "--out", "new"]),
+                    1 => self.set(&["eval", "model", &file.name]),
+                    _ => self.set(&["predict", "model", "--input", &file.name]),
+                }
+            }
             _ => {
                 let sound = random.one(&seeds.labelled);
                 let file = damaged(random, sound);

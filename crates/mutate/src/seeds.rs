@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Recurrent,
     Translator,
     LanguageModel,
+    /// What labels words.
+    Tagger,
     /// A pretrained encoder, as others write it.
     Encoder,
     /// A language model, as others write it.
@@ -47,6 +49,8 @@ pub(crate) struct Seeds {
     /// Pairs in tables, and two parallel files.
     pub(crate) pairs: Vec<SeedFile>,
     pub(crate) parallel: [SeedFile; 2],
+    /// Texts with labelled words.
+    pub(crate) spans: Vec<SeedFile>,
     pub(crate) plain: Vec<SeedFile>,
     pub(crate) models: Vec<SeedModel>,
     pub(crate) worked: Vec<SeedFile>,
@@ -153,6 +157,23 @@ fn labelled() -> Vec<SeedFile> {
     ]
 }
 
+/// Names of people and places, as words with tags and as objects with spans.
+fn spans() -> Vec<SeedFile> {
+    let names = ["Anna", "Ben", "Clara", "Émile", "田中"];
+    let places = ["London", "Oslo", "Rome", "東京"];
+    let (mut conll, mut objects) = (String::new(), String::new());
+    for i in 0..40 {
+        let (name, place) = (names[i % names.len()], places[i % places.len()]);
+        conll += &format!("{name}\tB-person\nMoore\tI-person\nlives\tO\nin\tO\n{place}\tB-place\n\n");
+        let text = format!("{name} Moore lives in {place}");
+        let [n, p, all] = [name, place, &text].map(|text| text.chars().count());
+        let spans = serde_json::json!([[0, n + 6, "person"], [all - p, all, "place"]]);
+        objects += &format!("{}\n", serde_json::json!({ "text": text, "spans": spans }));
+    }
+    let file = |name: &str, text: String| SeedFile { name: name.into(), bytes: text.into_bytes() };
+    vec![file("names.conll", conll), file("spans.jsonl", objects)]
+}
+
 fn pairs() -> (Vec<SeedFile>, [SeedFile; 2]) {
     let numbers: Vec<(String, String)> =
         (0..60).map(|i| (format!("{i} and {}", i + 1), format!("{}と{}", i, i + 1))).collect();
@@ -204,9 +225,9 @@ impl Seeds {
     /// Makes them all in a folder; models are trained by the command itself.
     pub(crate) fn make(program: &Path, folder: &Path) -> Result<Seeds, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let (labelled, (pairs, parallel), plain) = (labelled(), pairs(), plain());
+        let (labelled, (pairs, parallel), plain, spans) = (labelled(), pairs(), plain(), spans());
         let mut tensors = vec![SeedFile { name: "in.safetensors".into(), bytes: tensors() }];
-        for file in labelled.iter().chain(&pairs).chain(&plain).chain(&tensors) {
+        for file in labelled.iter().chain(&pairs).chain(&plain).chain(&spans).chain(&tensors) {
             fs::write(folder.join(&file.name), &file.bytes).map_err(|error| format!("{}: {error}", file.name))?;
         }
         let run = |args: &[&str]| -> Result<(), String> {
@@ -221,11 +242,12 @@ impl Seeds {
         let npz = fs::read(folder.join("out.npz")).map_err(|error| error.to_string())?;
         tensors.push(SeedFile { name: "out.npz".into(), bytes: npz });
         let watched = ["--watch", "A fine day"];
-        let trained: [(Kind, &str, &[&str]); 4] = [
+        let trained: [(Kind, &str, &[&str]); 5] = [
             (Kind::Classifier, "a.csv", &watched),
             (Kind::Recurrent, "a.csv", &["--model", "gru"]),
             (Kind::Translator, "pairs.tsv", &["--task", "translate"]),
             (Kind::LanguageModel, "plain.txt", &["--task", "lm"]),
+            (Kind::Tagger, "names.conll", &["--task", "tag"]),
         ];
         let mut models = Vec::new();
         for (kind, data, more) in &trained {
@@ -248,6 +270,6 @@ impl Seeds {
             run(&["explain", &name, "a fine day"])?;
         }
         let examples: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "examples", "worked"].iter().collect();
-        Ok(Seeds { labelled, pairs, parallel, plain, models, worked: files(&examples)?, tensors })
+        Ok(Seeds { labelled, pairs, parallel, spans, plain, models, worked: files(&examples)?, tensors })
     }
 }
