@@ -63,7 +63,7 @@ impl Limits<'_> {
             if let Some(status) = child.try_wait().expect("a child to wait for") {
                 break status;
             }
-            if start.elapsed() > self.timeout {
+            if start.elapsed() > self.timeout * scenario.patience() {
                 timed_out = true;
                 let _ = child.kill();
             }
