@@ -9,10 +9,14 @@ use std::time::{Duration, Instant};
 /// What a run may take.
 pub(crate) struct Limits<'a> {
     pub(crate) program: &'a Path,
+    /// How long a run may say nothing: whoever is told that it goes on does not take it for hung.
     pub(crate) timeout: Duration,
     /// Of address space.
     pub(crate) mebibytes: u64,
 }
+
+/// How many times as long a run may take that goes on telling of itself: thousands of rows or pictures do.
+const LONGEST: u32 = 6;
 
 /// How a run ended.
 pub(crate) struct Ended {
@@ -58,12 +62,17 @@ impl Limits<'_> {
         command.stdin(fs::File::open(file("stdin")).expect("the file for input"));
         let start = Instant::now();
         let mut child = command.spawn().expect("a shell");
+        let (mut heard, mut quiet_since) = ([0; 2], start);
         let mut timed_out = false;
         let status = loop {
             if let Some(status) = child.try_wait().expect("a child to wait for") {
                 break status;
             }
-            if start.elapsed() > self.timeout * scenario.patience() {
+            let size = ["stdout", "stderr"].map(|name| fs::metadata(file(name)).map_or(0, |found| found.len()));
+            if size != heard {
+                (heard, quiet_since) = (size, Instant::now());
+            }
+            if quiet_since.elapsed() > self.timeout || start.elapsed() > LONGEST * self.timeout {
                 timed_out = true;
                 let _ = child.kill();
             }

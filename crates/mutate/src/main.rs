@@ -54,7 +54,7 @@ struct Args {
     /// Where what fails is kept
     #[arg(long, value_name = "DIR", default_value = "target/mutate")]
     keep: PathBuf,
-    /// Seconds that a run may take
+    /// Seconds that a run may say nothing; six times as many if it goes on telling of itself
     #[arg(long, value_name = "S", default_value_t = 30)]
     timeout: u64,
     /// MiB of address space that a run may take

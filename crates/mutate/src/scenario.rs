@@ -352,12 +352,6 @@ impl Scenario {
         self.args.iter().map(|arg| limits::quoted(arg)).collect::<Vec<_>>().join(" ")
     }
 
-    /// How many times as long as others it may take: pretraining goes over its texts some thousand times, and with sixty-four parts
-    /// each step clears and adds as many gradients.
-    pub(crate) fn patience(&self) -> u32 {
-        if self.args.iter().any(|arg| arg == "--unlabelled") { 4 } else { 1 }
-    }
-
     /// The command for a line of the report: long words are cut.
     pub(crate) fn shown(&self) -> String {
         let environment = self.environment.iter().map(|(name, value)| format!("{name}={value:?} "));

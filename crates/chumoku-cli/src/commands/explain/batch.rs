@@ -7,6 +7,7 @@ use crate::Usage;
 use crate::args::Explain;
 use crate::commands::pictures::Outcome;
 use crate::commands::{load, model_name, pairs};
+use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::lang::system;
@@ -14,6 +15,7 @@ use chumoku::{ModelKind, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// A picture for each line of a file.
 pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
@@ -79,16 +81,20 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             _ => unreachable!("one of the two is loaded"),
         }
     };
+    let progress = Mutex::new(RowProgress::new());
     let draw = |(index, (line, text)): (usize, &(usize, &str))| -> anyhow::Result<()> {
         let doing = || tr!("line {line} of {}", "{} の {line} 行目", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
         let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         let mut outcome = Outcome::default();
         args.pictures.draw(&fonts, &scene, &mut outcome, place);
+        // Whoever panicked while it was held only counted.
+        progress.lock().unwrap_or_else(PoisonError::into_inner).add(1);
         outcome.result().with_context(doing)
     };
     // A line that cannot be drawn does not keep the others from being drawn.
     let failed: Vec<anyhow::Error> = texts.par_iter().enumerate().filter_map(|text| draw(text).err()).collect();
+    progress.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     let mut named: Vec<String> = folders.into_iter().flatten().map(|folder| folder.display().to_string()).collect();
     named.dedup();
     let (drawn, into) = (texts.len() - failed.len(), named.join(", "));
