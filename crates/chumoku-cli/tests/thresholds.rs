@@ -162,6 +162,12 @@ fn classes_that_count_more_are_answered_more_often() {
             trained(&place, &[more, &["--class-weights", weights, "--force"]].concat());
             let rows = place.run(&["predict", "model", "--input", "test.tsv", "--json"]).ok().json_lines();
             recalls.push(figures(&rows, "sport")[1]);
+            // What the losses of the network and of the n-grams are told.
+            let metrics = place.json("model/metrics.json");
+            let told = if model == "ngrams" { &metrics["class_weights"] } else { &metrics["plan"]["class_weights"] };
+            let [food, sport, travel] = [0, 1, 2].map(|class| told[class].as_f64().unwrap());
+            let times = weights.strip_prefix("sport=").map_or(1.0, |times| times.parse().unwrap());
+            assert!((sport / food - times).abs() < 1e-5 * times && food == travel, "{model}, {weights}: {told}");
         }
         assert!(recalls[0] + 0.01 < recalls[1] && recalls[1] + 0.01 < recalls[2], "{model}: {recalls:?}");
     }

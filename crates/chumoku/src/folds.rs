@@ -51,6 +51,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pairs_that_share_a_text_share_a_fold() {
+        let texts: Vec<String> =
+            (0..60).map(|i| crate::pair::join(&format!("picture {}", i / 3), &format!("caption {i}"))).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let folds = deal(&texts, &[0; 60], 4, [1, 0]);
+        assert!(folds.chunks(3).all(|of_picture| of_picture.iter().all(|fold| *fold == of_picture[0])), "{folds:?}");
+        assert!((0..4).all(|fold| folds.contains(&fold)));
+    }
+
+    #[test]
     fn equal_texts_share_a_fold_and_labels_are_spread() {
         let texts: Vec<String> = (0..40).map(|i| format!("Text  number {}", i % 30)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
