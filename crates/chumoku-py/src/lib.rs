@@ -1,11 +1,14 @@
 //! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
 //!
 //! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
-//! models and `models` asks them, `pages` shows why they answered so, `microscope` attention in numbers. Names, defaults, shapes
+//! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
+//! for what is wrong with labelled texts. Names, defaults, shapes
 //! and errors that users meet are the package's: `python/chumoku`.
 
 mod addresses;
+mod answers;
 mod attention;
+mod doctor;
 mod microscope;
 mod models;
 mod pages;
@@ -19,15 +22,20 @@ use pyo3::prelude::*;
 fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attention::Options>()?;
-    module.add_class::<models::Classifier>()?;
+    module.add_class::<answers::Classifier>()?;
+    module.add_class::<answers::Tagger>()?;
     module.add_class::<models::Translator>()?;
     module.add_class::<models::Generator>()?;
     module.add_class::<models::Pieces>()?;
     module.add_class::<models::Embedder>()?;
     module.add_class::<pages::Page>()?;
     module.add_class::<microscope::Trace>()?;
+    module.add_class::<doctor::Examined>()?;
     module.add_function(wrap_pyfunction!(models::model_kind, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::joined, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::span_f1, module)?)?;
     module.add_function(wrap_pyfunction!(training::train, module)?)?;
+    module.add_function(wrap_pyfunction!(doctor::examine, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::example_names, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::check, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::count, module)?)?;

@@ -1,4 +1,4 @@
-//! Trained models, and what they are asked.
+//! Trained models that write texts or vectors, and what they are asked; `answers` has those that answer of a text.
 
 use crate::addresses::{Array, Written};
 use crate::pages::Page;
@@ -10,8 +10,8 @@ use chumoku::models::TranslatorPart;
 use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageScores, TranslationScores};
 use chumoku::{
-    ChatMessage, EmbedOptions, Error, ModelKind, NgramClassifier, Precision, Stop, TextClassifier, TextEmbedder,
-    TextGenerator, TextTranslator, TranslateOptions,
+    ChatMessage, EmbedOptions, Error, ModelKind, Precision, Stop, TextClassifier, TextEmbedder, TextGenerator,
+    TextTranslator, TranslateOptions,
 };
 use chumoku_view::trace::Trace;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Runs on the pool what may fail.
-fn on_pool<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+pub(crate) fn on_pool<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
     pool::run(py, Place::Pool, work)?.map_err(|failed| error(&failed))
 }
 
@@ -30,12 +30,13 @@ fn named(name: Option<&str>) -> PyResult<Option<Precision>> {
     name.map(precision).transpose()
 }
 
-/// What kind of model a folder holds: "classifier", "ngrams", "translator", "language_model" or "encoder".
+/// What kind of model a folder holds: "classifier", "ngrams", "tagger", "translator", "language_model" or "encoder".
 #[pyfunction]
 pub(crate) fn model_kind(folder: PathBuf) -> PyResult<&'static str> {
     Ok(match ModelKind::of(&folder).map_err(|failed| error(&failed))? {
         ModelKind::Classifier => "classifier",
         ModelKind::Ngrams => "ngrams",
+        ModelKind::Tagger => "tagger",
         ModelKind::Translator => "translator",
         ModelKind::LanguageModel => "language_model",
         _ => "encoder",
@@ -43,7 +44,7 @@ pub(crate) fn model_kind(folder: PathBuf) -> PyResult<&'static str> {
 }
 
 /// Room that Python made for (rows, columns) numbers, written row by row.
-fn room(array: &Array, rows: usize, columns: usize) -> PyResult<&mut [f32]> {
+pub(crate) fn room(array: &Array, rows: usize, columns: usize) -> PyResult<&mut [f32]> {
     let is_dense = array.strides.iter().zip([columns, 1]).zip(&array.shape).all(|((a, b), &n)| n <= 1 || *a == b);
     if array.shape != [rows, columns] || !is_dense {
         return Err(PyValueError::new_err(format!("expected room for ({rows}, {columns})")));
@@ -51,102 +52,8 @@ fn room(array: &Array, rows: usize, columns: usize) -> PyResult<&mut [f32]> {
     Written::new(vec![array], &[])?.next::<f32>("numbers")
 }
 
-fn borrowed(texts: &[String]) -> Vec<&str> {
+pub(crate) fn borrowed(texts: &[String]) -> Vec<&str> {
     texts.iter().map(String::as_str).collect()
-}
-
-enum Classes {
-    Network(Box<TextClassifier>),
-    Ngrams(Box<NgramClassifier>),
-}
-
-/// The error of a folder that the command can use, and this package cannot.
-fn not_here(folder: &Path, what: &str) -> chumoku::Error {
-    chumoku::Error::Setting(format!(
-        "{}: this model {what}, which this package does not do yet: use `chumoku predict`",
-        folder.display()
-    ))
-}
-
-const PAIRS: &str = "reads pairs of texts";
-
-/// A classifier of a folder, if it tells classes or labels of single texts.
-fn classes(folder: &Path) -> chumoku::Result<TextClassifier> {
-    let model = TextClassifier::load(folder)?;
-    match (model.config().problem.number(), model.config().reads_pairs()) {
-        (None, false) => Ok(model),
-        (Some(_), _) => Err(not_here(folder, "tells a number for each text")),
-        (None, true) => Err(not_here(folder, PAIRS)),
-    }
-}
-
-/// The same of n-grams alone.
-fn ngrams(folder: &Path) -> chumoku::Result<NgramClassifier> {
-    let model = NgramClassifier::load(folder)?;
-    if model.config().reads_pairs() { Err(not_here(folder, PAIRS)) } else { Ok(model) }
-}
-
-/// A trained classifier of text.
-#[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct Classifier(Classes);
-
-#[pymethods]
-impl Classifier {
-    /// Reads a model folder.
-    #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
-        on_pool(py, || {
-            Ok(Classifier(match ModelKind::of(&folder) {
-                Ok(ModelKind::Ngrams) => Classes::Ngrams(Box::new(ngrams(&folder)?)),
-                // Says what is wrong with a folder of another kind.
-                _ => Classes::Network(Box::new(classes(&folder)?)),
-            }))
-        })
-    }
-
-    /// The classes, in the order of the columns of `predict`.
-    #[getter]
-    fn labels(&self) -> Vec<String> {
-        match &self.0 {
-            Classes::Network(model) => model.labels().to_vec(),
-            Classes::Ngrams(model) => model.labels().to_vec(),
-        }
-    }
-
-    /// The least probability at which each label is predicted, where texts may have several; else None.
-    #[getter]
-    fn thresholds(&self) -> Option<Vec<f32>> {
-        match &self.0 {
-            Classes::Network(model) => model.config().problem.labels().map(|blend| blend.thresholds.clone()),
-            Classes::Ngrams(_) => None,
-        }
-    }
-
-    /// Why this text gets its class; `name` is what the model is called.
-    fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
-        on_pool(py, || match &self.0 {
-            Classes::Network(model) => model.explain(&text, &name).map(Page::of_text),
-            Classes::Ngrams(model) => {
-                let effects = serde_json::to_value(model.ngram_effects(&text)?).unwrap_or_default();
-                Ok(Page::of_ngrams(model.explain(&text, &name)?, effects))
-            }
-        })
-    }
-
-    /// Writes the probabilities of the classes for each text: float32 of shape (texts, classes).
-    fn predict(&self, py: Python<'_>, texts: Vec<String>, probabilities: Array) -> PyResult<()> {
-        let classes = self.labels().len();
-        let out = room(&probabilities, texts.len(), classes)?;
-        let texts = borrowed(&texts);
-        let found = on_pool(py, || match &self.0 {
-            Classes::Network(model) => model.predict(&texts),
-            Classes::Ngrams(model) => model.predict(&texts),
-        })?;
-        for (out, prediction) in out.chunks_exact_mut(classes).zip(found) {
-            out.copy_from_slice(&prediction.probabilities);
-        }
-        Ok(())
-    }
 }
 
 /// A trained translator.

@@ -5,13 +5,13 @@ use crate::pool;
 use chumoku::data::PairParts;
 use chumoku::data::{
     DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
-    load_label_sets, load_labelled, load_pairs,
+    load_label_sets, load_labelled, load_pairs, load_scores, load_spans,
 };
 use chumoku::nn::Network;
 use chumoku::text::Unit;
 use chumoku::train::{
-    Event, Freeze, TrainOptions, Training, TrainingData, train_labels, train_language_model, train_ngram_classifier,
-    train_translator,
+    ClassWeights, Event, Freeze, TaggerData, TrainOptions, Training, TrainingData, train_labels, train_language_model,
+    train_ngram_classifier, train_number, train_tagger, train_translator,
 };
 use chumoku::{Cell, Error, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -44,11 +44,14 @@ fn unknown(what: &str, found: &str, known: &[&str]) -> PyErr {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Run {
-    /// "transformer", "rnn", "lstm", "gru" or "ngrams", "translator" or "language_model".
+    /// "transformer", "rnn", "lstm", "gru" or "ngrams", "tagger", "translator" or "language_model".
     model: String,
-    /// Of a classifier, whether texts have any number of labels.
-    several: bool,
-    /// Rows as JSON lines: `text` and `label` (or a list, `labels`), `source` and `target`, or `text`.
+    /// Of the first five, what a text gets: "class", "labels" or "number".
+    task: String,
+    /// Of the same, whether a row has two texts.
+    pairs: bool,
+    /// Rows as JSON lines: `text` (or `text_1` and `text_2`) and `label`, `labels` (a list) or `number`; `text` and `spans`;
+    /// `source` and `target`; or `text`.
     file: PathBuf,
     /// The model folder to write.
     out: PathBuf,
@@ -59,7 +62,15 @@ struct Run {
     from_pretrained: Option<PathBuf>,
     freeze: Option<String>,
     lora: Option<usize>,
+    class_weight: Option<Weights>,
     resume: bool,
+}
+
+/// How much classes count.
+#[derive(FromPyObject)]
+enum Weights {
+    Named(String),
+    Times(Vec<(String, f32)>),
 }
 
 /// What is trained.
@@ -67,7 +78,9 @@ struct Run {
 enum Kind {
     Classifier(Network),
     Labels(Network),
+    Number(Network),
     Ngrams,
+    Tagger,
     Translator,
     LanguageModel,
 }
@@ -82,12 +95,18 @@ impl Run {
             "ngrams" => Kind::Ngrams,
             "translator" => Kind::Translator,
             "language_model" => Kind::LanguageModel,
+            "tagger" => Kind::Tagger,
             other => return Err(unknown("model", other, &["transformer", "rnn", "lstm", "gru", "ngrams"])),
         };
-        match (kind, self.several) {
-            (Kind::Classifier(network), true) => Ok(Kind::Labels(network)),
-            (Kind::Ngrams, true) => {
+        match (kind, self.task.as_str()) {
+            (Kind::Classifier(network), "labels") => Ok(Kind::Labels(network)),
+            (Kind::Classifier(network), "number") => Ok(Kind::Number(network)),
+            (Kind::Ngrams, "labels") => {
                 Err(PyValueError::new_err("model=\"ngrams\": expected one label a text, got several"))
+            }
+            (Kind::Ngrams, "number") => {
+                let problem = "model=\"ngrams\": only for classes; leave it out, and n-grams stand beside the network";
+                Err(PyValueError::new_err(problem))
             }
             (kind, _) => Ok(kind),
         }
@@ -102,9 +121,18 @@ impl Run {
         }
         options.from = self.from_pretrained.clone();
         options.resume = self.resume;
-        if let Kind::Classifier(network) | Kind::Labels(network) = kind {
+        if let Kind::Classifier(network) | Kind::Labels(network) | Kind::Number(network) = kind {
             options.network = network;
         }
+        options.class_weights = match &self.class_weight {
+            None => None,
+            Some(Weights::Times(times)) => Some(ClassWeights::Times(times.clone())),
+            Some(Weights::Named(name)) if name == "balanced" => Some(ClassWeights::Balanced),
+            Some(Weights::Named(name)) if name == "equal" => Some(ClassWeights::Equal),
+            Some(Weights::Named(name)) => {
+                return Err(unknown("class_weight", name, &["balanced", "equal", "a dictionary"]));
+            }
+        };
         options.tokens = match self.tokens.as_deref() {
             None => None,
             Some("subwords") => Some(Unit::Subwords),
@@ -137,7 +165,7 @@ impl Run {
     /// Reads the rows and trains. Returns what `metrics.json` holds.
     fn work(&self, kind: Kind, training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
-        read.text = Some("text".into());
+        read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
         Ok(match kind {
             Kind::Classifier(_) | Kind::Ngrams => {
                 read.label = Some("label".into());
@@ -151,6 +179,16 @@ impl Run {
                 read.label = Some("labels".into());
                 let sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
                 train_labels(&TrainingData::of_sets(&sets, None, None)?, training)?.metrics
+            }
+            Kind::Number(_) => {
+                read.label = Some("number".into());
+                let scores = load_scores(&self.file, &read)?;
+                train_number(&TrainingData::of_scores(&scores, None, None)?, training)?.metrics
+            }
+            Kind::Tagger => {
+                read.label = Some("spans".into());
+                let spans = load_spans(&self.file, &read)?;
+                train_tagger(&TaggerData::new(&spans, None, None)?, training)?.metrics
             }
             Kind::Translator => {
                 let pairs = load_pairs(&DataFiles::One(self.file.clone()), &ReadOptions::default())?;

@@ -46,7 +46,7 @@ def test_a_folder_that_tells_numbers_is_named(tmp_path):
     rows = "".join(f"{i % 5},{'good ' * (i % 5)}thing {i}\n" for i in range(60))
     (tmp_path / "rows.csv").write_text("stars,text\n" + rows)
     assert run(MODULE, "train", "rows.csv", "--out", "model", "--epochs", "1", cwd=tmp_path).returncode == 0
-    with pytest.raises(ValueError, match="a number for each text"):
+    with pytest.raises(ValueError, match="got one for TextRegressor"):
         chumoku.TextClassifier.load(tmp_path / "model")
 
 

@@ -10,8 +10,8 @@ array([[[[7.]]]], dtype=float32)
 :func:`attention` has everything that the kernels can do; :func:`scaled_dot_product_attention` is PyTorch's function of that
 name, with the same arguments. ``chumoku.torch.activate()`` puts the kernels behind PyTorch's own function,
 ``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``; ``chumoku.torch.watch(model)`` shows where a model
-looks. :class:`TextClassifier`, :class:`Translator` and :class:`LanguageModel` are what ``chumoku train`` makes of texts, with the
-protocol of scikit-learn; :class:`Embedder` is a pretrained encoder. :func:`trace`, :func:`check` and :func:`count` are the
+looks. :class:`TextClassifier`, :class:`TextRegressor`, :class:`TextTagger`, :class:`Translator` and :class:`LanguageModel` are what ``chumoku train`` makes of texts, with the
+protocol of scikit-learn; :class:`Embedder` is a pretrained encoder; :func:`doctor` looks for what is wrong with labelled texts. :func:`trace`, :func:`check` and :func:`count` are the
 microscope.
 """
 
@@ -27,14 +27,18 @@ __all__ = [
     "Alignment",
     "AttentionResult",
     "Check",
+    "Checkup",
     "Count",
     "Embedder",
     "Explanation",
     "LanguageModel",
     "Nearest",
     "NotFittedError",
+    "Span",
     "Statistics",
     "TextClassifier",
+    "TextRegressor",
+    "TextTagger",
     "Trace",
     "Translation",
     "Translator",
@@ -42,6 +46,7 @@ __all__ = [
     "attention",
     "check",
     "count",
+    "doctor",
     "get_num_threads",
     "instruction_set",
     "scaled_dot_product_attention",
@@ -51,21 +56,27 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ._classifier import TextClassifier
+    from ._doctor import Checkup, doctor
     from ._embedder import Embedder, Nearest
     from ._estimator import NotFittedError
     from ._language_model import LanguageModel
     from ._microscope import Check, Count, Trace, check, count, trace
     from ._pages import Alignment, Explanation
+    from ._regressor import TextRegressor
+    from ._tagger import Span, TextTagger
     from ._translator import Translation, Translator
 
 # What imports more than attention needs, or a library of its own name: only when somebody asks.
 _OF_MODULES = {
     "_classifier": ("TextClassifier",),
+    "_doctor": ("Checkup", "doctor"),
     "_embedder": ("Embedder", "Nearest"),
     "_estimator": ("NotFittedError",),
     "_language_model": ("LanguageModel",),
     "_microscope": ("Check", "Count", "Trace", "check", "count", "trace"),
     "_pages": ("Alignment", "Explanation"),
+    "_regressor": ("TextRegressor",),
+    "_tagger": ("Span", "TextTagger"),
     "_translator": ("Translation", "Translator"),
     "torch": ("torch",),
     "transformers": ("transformers",),

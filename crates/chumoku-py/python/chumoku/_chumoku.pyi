@@ -6,10 +6,12 @@ from typing import Any, final
 __all__ = [
     "Classifier",
     "Embedder",
+    "Examined",
     "Generator",
     "Options",
     "Page",
     "Pieces",
+    "Tagger",
     "Trace",
     "Translator",
     "__version__",
@@ -20,12 +22,15 @@ __all__ = [
     "attention_weights",
     "check",
     "count",
+    "examine",
     "example_names",
     "get_num_threads",
     "instruction_set",
+    "joined",
     "model_kind",
     "run_command",
     "set_num_threads",
+    "span_f1",
     "train",
     "use_openmp",
 ]
@@ -125,9 +130,39 @@ class Classifier:
     @property
     def labels(self) -> list[str]: ...
     @property
+    def task(self) -> str: ...
+    @property
+    def reads_pairs(self) -> bool: ...
+    @property
     def thresholds(self) -> list[float] | None: ...
+    def bounds(self, level: float) -> tuple[float, float] | None: ...
+    def known(self, texts: Sequence[str]) -> list[float]: ...
     def explain(self, text: str, name: str) -> Page: ...
     def predict(self, texts: Sequence[str], probabilities: tuple[Any, ...]) -> None: ...
+    def numbers(self, texts: Sequence[str]) -> list[list[float]]: ...
+    def export(self) -> tuple[bytes, bool, list[tuple[str, str]]]: ...
+
+@final
+class Tagger:
+    @staticmethod
+    def load(folder: _Path) -> Tagger: ...
+    @property
+    def labels(self) -> list[str]: ...
+    def predict(self, texts: Sequence[str]) -> list[list[tuple[int, int, str, str, float]]]: ...
+
+@final
+class Examined:
+    def json(self) -> str: ...
+    def html(self, lang: str) -> str: ...
+    def csv(self) -> bytes: ...
+
+def joined(first: str, second: str) -> str: ...
+def span_f1(
+    truth: Sequence[Sequence[tuple[int, int, str]]], found: Sequence[Sequence[tuple[int, int, str]]]
+) -> float: ...
+def examine(
+    file: _Path, test: _Path | None, unlabelled: _Path | None, pairs: bool, folds: int, seed: int
+) -> Examined: ...
 
 @final
 class Translator:

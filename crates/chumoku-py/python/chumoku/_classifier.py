@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
-from typing import Any, Callable, Iterable
+from typing import Any, Iterable, Mapping
 
-from . import _chumoku
-from ._estimator import Estimator
-from ._inputs import check_as_many, check_row, listed, texts_of
-from ._pages import Explanation
-
-# Texts that are read at a time: enough to be sorted by length.
-_CHUNK = 4096
-
-# Fewer rows cannot be learnt from and chosen by.
-_LEAST = 4
+from ._inputs import check_as_many, check_row, check_rows, listed, texts_or_pairs
+from ._predictor import CHUNK, LEAST, Predictor, chunks, written
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
-class TextClassifier(Estimator):
+class TextClassifier(Predictor):
     """A classifier of text: a transformer and an n-gram model, trained as ``chumoku train`` does it.
 
     The same rows, seed and settings write the same ``model.safetensors`` as the command.
@@ -28,6 +19,8 @@ class TextClassifier(Estimator):
     >>> classifier = chumoku.TextClassifier(epochs=3)                                   # doctest: +SKIP
     >>> classifier.fit(["very good", "very bad", ...], ["yes", "no", ...])              # doctest: +SKIP
     >>> classifier.predict(["quite good"])                                              # doctest: +SKIP
+
+    A row may be a pair of texts: a tuple of two.
 
     Args:
         model: ``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"`` beside n-grams, or ``"ngrams"`` alone, which is trained in
@@ -39,6 +32,8 @@ class TextClassifier(Estimator):
         from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it.
         freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
             but the head; chosen from the data if absent.
+        class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or
+            a dictionary of classes and how many times as much as others. Without it rare classes count somewhat more.
         lora: with ``from_pretrained``, leave its matrices as they are and train products of this rank beside them.
         out: the model folder to write; a temporary one, held in memory, if absent. An interrupted ``fit`` leaves its
             checkpoints there, and ``resume=True`` goes on from them.
@@ -53,23 +48,14 @@ class TextClassifier(Estimator):
     """
 
     _estimator_type = "classifier"
-    model: str = "transformer"
-    epochs: int | None = None
-    seed: int = 42
-    precision: str = "medium"
-    tokens: str | None = None
-    from_pretrained: str | os.PathLike[str] | None = None
-    freeze: str | int | None = None
-    lora: int | None = None
-    out: str | os.PathLike[str] | None = None
-    resume: bool = False
-    progress: Callable[[dict], Any] | str | None = "auto"
+    class_weight: str | Mapping[Any, float] | None = None
+    _tells = ("class", "labels")
 
-    def fit(self, X: Iterable[str], y: Iterable[Any]) -> TextClassifier:
+    def fit(self, X: Iterable[Any], y: Iterable[Any]) -> TextClassifier:
         """Trains on texts and their labels; a tenth of the rows is held out to choose by, and a tenth to report on.
 
         Args:
-            X: texts: a list, an array, or a column of pandas, polars, pyarrow or datasets.
+            X: texts: a list, an array, or a column of pandas, polars, pyarrow or datasets; or pairs of texts, each a tuple.
             y: as many labels: texts, numbers or booleans. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each
                 label, a text may have any number of labels.
 
@@ -79,10 +65,10 @@ class TextClassifier(Estimator):
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
         self._forget()
-        texts, labels = texts_of(X), listed(y)
+        (texts, pairs), labels = texts_or_pairs(X), listed(y)
         check_as_many(texts, labels, "a label")
-        if len(texts) < _LEAST:
-            raise ValueError(f"expected at least {_LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
+        if len(texts) < LEAST:
+            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         # Of arrays of two dimensions a column alone is as one dimension.
         columns = y.shape[1] if getattr(y, "ndim", 1) == 2 else 0  # type: ignore[attr-defined]
         if columns == 1:
@@ -93,8 +79,8 @@ class TextClassifier(Estimator):
             labels = [[i for i, holds in enumerate(row) if holds] for row in labels]
         several = self._is_indicator or any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
         named: dict[str, Any] = {}
-        for row, (text, label) in enumerate(zip(texts, labels)):
-            check_row(row, "text", text)
+        check_rows(texts, pairs)
+        for row, label in enumerate(labels):
             if several and not isinstance(label, (list, tuple, set, frozenset)):
                 raise TypeError(f"row {row}: expected a list of labels, as in other rows, got {type(label).__name__} {label!r:.40}")
             for one in label if several else (label,):
@@ -105,17 +91,21 @@ class TextClassifier(Estimator):
                     raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
         self._named: dict[str, Any] | None = named
         rows = (
-            {"text": text, "labels": sorted(str(one).strip() for one in label)} if several else {"text": text, "label": str(label)}
+            written(text, pairs)
+            | ({"labels": sorted(str(one).strip() for one in label)} if several else {"label": str(label)})
             for text, label in zip(texts, labels)
         )
+        weight = self.class_weight
+        if isinstance(weight, Mapping):
+            weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
-            self._train(self.model, rows, several)
+            self._train(self.model, rows, task="labels" if several else "class", pairs=pairs, class_weight=weight)
         except BaseException:
             self._forget()
             raise
         return self
 
-    def predict_proba(self, X: Iterable[str]) -> Any:
+    def predict_proba(self, X: Iterable[Any]) -> Any:
         """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``.
 
         Those of a text sum to 1; if texts may have several labels, each label has a probability of its own.
@@ -124,30 +114,62 @@ class TextClassifier(Estimator):
 
         from ._arrays import described
 
-        model, texts = self._fitted(), texts_of(X)
+        model, texts = self._fitted(), self._asked(X)
         found = numpy.empty((len(texts), len(self._order)), numpy.float32)
         # In parts, so that Ctrl-C is heard between them.
-        for at in range(0, len(texts), _CHUNK):
-            model.predict(texts[at : at + _CHUNK], described("probabilities", found[at : at + _CHUNK])[1])
+        for at in range(0, len(texts), CHUNK):
+            model.predict(texts[at : at + CHUNK], described("probabilities", found[at : at + CHUNK])[1])
         return numpy.ascontiguousarray(found[:, self._order])
 
-    def predict(self, X: Iterable[str]) -> Any:
+    def predict(self, X: Iterable[Any], *, abstain: float | None = None) -> Any:
         """The most probable class of each text: an array of the labels' own type.
 
         If texts may have several labels: for each text the list of its labels, the most probable first; or scikit-learn's
         indicators, (texts, labels) of 0 and 1, if it was fitted with such.
+
+        Args:
+            X: texts, or pairs of texts.
+            abstain: the share of answers that shall be right, as 0.95. A text of which the model cannot be so sure, or that is unlike
+                all texts of training, gets ``None``; the array is then one of objects.
+
+        Raises:
+            ValueError: the validation rows allow no such promise, or the model tells no single class.
         """
+        import numpy
+
+        if abstain is not None:
+            return self._sure(X, abstain)
         probabilities = self.predict_proba(X)
         thresholds = self._model.thresholds
         if thresholds is None:
             return self.classes_[probabilities.argmax(1)]
-        import numpy
-
         holds = probabilities >= numpy.asarray(thresholds, numpy.float32)[self._order]
         if self._is_indicator:
             return holds.astype(int)
         order = (-probabilities).argsort(1, kind="stable")
         return [[self.classes_[i].item() for i in best if row[i]] for best, row in zip(order, holds)]
+
+    def _sure(self, X: Iterable[Any], level: float) -> Any:
+        """The classes that the model is sure enough of."""
+        import numpy
+
+        if not 0 < level < 1:
+            raise ValueError(f"abstain: expected a share between 0 and 1 of answers that shall be right, got {level!r}")
+        model, given = self._fitted(), listed(X)
+        if model.task != "class":
+            raise ValueError("abstain: expected a model of one class a text, got one of labels, which have thresholds of their own")
+        bounds = model.bounds(level)
+        if bounds is None:
+            raise ValueError(
+                f"abstain: the validation rows do not suffice to promise that {100 * level:g} % of the answers are right: "
+                "ask for less, or train on more rows"
+            )
+        probabilities = self.predict_proba(given)
+        known = [share for part in chunks(self._asked(given)) for share in model.known(part)]
+        is_sure = (probabilities.max(1, initial=0) >= bounds[0]) & (numpy.asarray(known, numpy.float32) >= bounds[1])
+        answers = self.classes_[probabilities.argmax(1)].astype(object)
+        answers[~is_sure] = None
+        return answers
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """The share of texts whose most probable class is their label, or all of whose labels are those predicted."""
@@ -161,19 +183,10 @@ class TextClassifier(Estimator):
         check_as_many(found, labels, "a label")
         return float(numpy.mean([a == b for a, b in zip(found.tolist(), labels)])) if labels else float("nan")
 
-    def explain(self, text: str) -> Explanation:
-        """Why this text gets its class: the effect of each word, and the attention of every layer and head.
-
-        Of an n-gram model ``data["ngrams"]`` has the effect of each n-gram; there is no attention.
-        """
-        if not isinstance(text, str):
-            raise TypeError(f"expected one text, got {type(text).__name__}")
-        return Explanation(self._fitted().explain(text, type(self).__name__))
-
     def _open(self, folder: pathlib.Path) -> Any:
         import numpy
 
-        model = _chumoku.Classifier.load(folder)
+        model = self._loaded(folder)
         named = self.__dict__.get("_named")
         self._is_indicator = self.__dict__.get("_is_indicator", False)
         own = [label if named is None else named[label] for label in model.labels]

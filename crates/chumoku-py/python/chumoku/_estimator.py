@@ -88,7 +88,7 @@ class Estimator(Parameters):
 
     # What follows is for the classes themselves, for scikit-learn, pickle and notebooks.
 
-    def _train(self, model: str, rows: Iterable[dict[str, Any]], several: bool = False) -> None:
+    def _train(self, model: str, rows: Iterable[dict[str, Any]], **of_the_task: Any) -> None:
         """Trains on rows, as the command does, and reads the folder that is written."""
         with contextlib.ExitStack() as stack:
             place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chumoku-")))
@@ -102,9 +102,11 @@ class Estimator(Parameters):
             progress = stack.enter_context(_progress.listener(wish["progress"]))
             names = ("epochs", "seed", "precision", "tokens", "from_pretrained", "freeze", "lora", "resume")
             run = {name: wish.get(name) for name in names}
+            run |= {"task": "class", "pairs": False, "class_weight": None} | of_the_task
+            run["resume"] = bool(run["resume"])
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])
             try:
-                _chumoku.train(run | {"model": model, "several": several, "file": file, "out": out}, progress)
+                _chumoku.train(run | {"model": model, "file": file, "out": out}, progress)
             except ValueError as error:
                 if str(file) not in str(error):
                     raise

@@ -28,6 +28,29 @@ def texts_of(x: Any) -> list[str]:
     return texts
 
 
+def texts_or_pairs(x: Any) -> tuple[list, bool]:
+    """Texts, or pairs of texts as tuples; and whether they are pairs. What is neither is named with its row."""
+    given = listed(x)
+    pairs = any(isinstance(one, (tuple, list)) for one in given)
+    for row, one in enumerate(given):
+        if not pairs:
+            check_text(f"row {row}", one)
+        elif not isinstance(one, (tuple, list)) or len(one) != 2:
+            got = f"{len(one)} of them" if isinstance(one, (tuple, list)) else f"{type(one).__name__} {one!r:.40}"
+            raise TypeError(f"row {row}: expected two texts, as in other rows, got {got}")
+        else:
+            for place, text in zip(("first", "second"), one):
+                check_text(f"row {row}, {place} text", text)
+    return ([tuple(one) for one in given] if pairs else given), pairs
+
+
+def check_rows(given: list, pairs: bool) -> None:
+    """Texts to learn from, which are not empty."""
+    for row, one in enumerate(given):
+        for text in one if pairs else (one,):
+            check_row(row, "text", text)
+
+
 def rows_of(x: Any, what: str) -> list[str]:
     """Texts to learn from, which are not empty."""
     texts = texts_of(x)

@@ -1,0 +1,153 @@
+"""What is wrong with labelled texts, and what to label next."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any, Iterable
+
+from . import _chumoku, _files
+from ._inputs import check_as_many, listed, texts_or_pairs
+from ._predictor import written
+
+
+class Checkup:
+    """What :func:`doctor` found. A notebook shows it in short; :meth:`save` writes the page, the table, or the numbers.
+
+    Attributes:
+        data: what ``chumoku doctor --json`` writes, with ``"row"``, counted from 0, where that has ``"line"``.
+        wrong_labels: labels that are likely wrong, the most suspicious first: dictionaries with ``row``, ``text``, ``label``, ``likely``,
+            ``probability`` and the n-grams that speak for it.
+        ranking: all rows that could be judged, the most suspicious first.
+    """
+
+    def __init__(self, examined: Any) -> None:
+        self._examined = examined
+        self.data: dict[str, Any] = _of_rows(json.loads(examined.json()))
+
+    @property
+    def wrong_labels(self) -> list[dict[str, Any]]:
+        return self.data["wrong_labels"]
+
+    @property
+    def ranking(self) -> list[int]:
+        return self.data["ranking"]
+
+    def page(self, lang: str = "en") -> str:
+        """The page, in English or Japanese."""
+        return self._examined.html(lang)
+
+    def save(self, file: str | os.PathLike[str], lang: str = "en") -> None:
+        """Writes the page (``.html``, which counts rows from 1), the table to work through (``.csv``), or the numbers (``.json``)."""
+        file = pathlib.Path(file)
+        ending = file.suffix.lower()
+        if ending == ".csv":
+            content = _table(self._examined.csv().decode()).encode()
+        elif ending in (".html", ".htm"):
+            content = self.page(lang).encode()
+        elif ending == ".json":
+            content = json.dumps(self.data, ensure_ascii=False, indent=1).encode()
+        else:
+            raise ValueError(f"{file}: expected a name that ends in .html, .csv or .json")
+        _files.write(file, content)
+
+    def __repr__(self) -> str:
+        noise, found = self.data["noise"], self.data
+        return (
+            f"Checkup({found['rows']} rows; likely wrong: {len(found['wrong_labels'])} labels, {100 * noise['share']:.1f} % by estimate; "
+            f"{len(found['groups'])} groups of equal or nearly equal texts)"
+        )
+
+
+def doctor(
+    X: Iterable[Any],
+    y: Iterable[Any],
+    *,
+    test: tuple[Iterable[Any], Iterable[Any]] | None = None,
+    unlabelled: Iterable[Any] | None = None,
+    folds: int = 5,
+    seed: int = 42,
+) -> Checkup:
+    """Looks for likely wrong labels, near duplicates and odd texts, as ``chumoku doctor`` does.
+
+    Args:
+        X: texts, or pairs of texts. Empty ones are found, not refused.
+        y: as many labels, one a text; ``None`` where there is none.
+        test: texts and labels of test rows: those that are also in X are found.
+        unlabelled: texts of which some may be labelled next.
+        folds: each row is judged by models that have seen the other folds alone.
+        seed: deals rows into folds.
+
+    Returns:
+        what was found.
+
+    Raises:
+        ValueError: there are too few rows or classes.
+    """
+    if folds < 2:
+        raise ValueError(f"folds: expected a whole number from 2 on, got {folds!r}")
+    with tempfile.TemporaryDirectory(prefix="chumoku-") as place:
+        folder = pathlib.Path(place)
+        pairs = _write(folder / "rows.jsonl", X, y)
+        of_test = of_unlabelled = None
+        if test is not None:
+            of_test = folder / "test.jsonl"
+            _write(of_test, *test, as_pairs=pairs)
+        if unlabelled is not None:
+            of_unlabelled = folder / "unlabelled.jsonl"
+            _write(of_unlabelled, unlabelled, None, as_pairs=pairs)
+        try:
+            return Checkup(_chumoku.examine(folder / "rows.jsonl", of_test, of_unlabelled, pairs, folds, seed))
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(folder / "rows.jsonl"), "doctor(X, y)")) from None
+
+
+def _write(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pairs: bool | None = None) -> bool:
+    """Writes rows; whether they are pairs."""
+    texts, pairs = texts_or_pairs(["" if _is_none(one) else one for one in listed(X)])
+    if as_pairs is not None and texts and pairs != as_pairs:
+        raise TypeError(f"expected {'pairs of texts' if as_pairs else 'single texts'} everywhere, got {'pairs' if pairs else 'single texts'} too")
+    labels = [None] * len(texts) if y is None else listed(y)
+    check_as_many(texts, labels, "a label")
+    with open(file, "w", encoding="utf-8") as out:
+        for text, label in zip(texts, labels):
+            row: dict[str, str] = written(text, pairs)
+            if y is not None:
+                row["label"] = "" if _is_none(label) else str(label)
+            json.dump(row, out)
+            out.write("\n")
+    return pairs
+
+
+def _is_none(x: Any) -> bool:
+    return x is None or isinstance(x, float) and x != x
+
+
+def _table(table: str) -> str:
+    """A table with rows, counted from 0, in the place of lines."""
+    head, *lines = csv.reader(io.StringIO(table))
+    at = head.index("line")
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*head[:at], "row", *head[at + 1 :]])
+    writer.writerows([*line[:at], str(int(line[at]) - 1) if line[at] else "", *line[at + 1 :]] for line in lines)
+    return out.getvalue()
+
+
+def _of_rows(found: Any, name: str = "") -> Any:
+    """Lines of our file as rows of what was given."""
+    if isinstance(found, dict):
+        return {("row" if key == "line" else "rows" if key == "lines" else key): _of_rows(x, key) for key, x in found.items()}
+    if name in ("line", "of") and isinstance(found, int) or name == "lines of it":
+        return found - 1
+    if isinstance(found, list):
+        inner = "lines of it" if name in ("lines", "ranking", "contradicted_by") else ""
+        return [_of_rows(x, inner) for x in found]
+    return found
+
+
+__all__ = ["Checkup", "doctor"]

@@ -1,0 +1,112 @@
+"""Predictors of a number for each text, with the protocol of scikit-learn."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from typing import Any, Iterable
+
+from ._inputs import check_as_many, check_rows, listed, texts_or_pairs
+from ._predictor import LEAST, Predictor, chunks, written
+
+
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
+class TextRegressor(Predictor):
+    """A predictor of a number for each text (a rating, a measure), trained as ``chumoku train --task score`` does it.
+
+    >>> regressor = chumoku.TextRegressor()                                             # doctest: +SKIP
+    >>> regressor.fit(["very good", "very bad", ...], [5, 1, ...])                      # doctest: +SKIP
+    >>> regressor.predict_interval(["quite good"])                                      # doctest: +SKIP
+
+    A row may be a pair of texts: a tuple of two.
+
+    Args:
+        model: ``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"``, each beside n-grams.
+        epochs, seed, precision, tokens, from_pretrained, freeze, lora, out, resume, progress: as of
+            :class:`~chumoku.TextClassifier`.
+
+    Attributes:
+        metrics_: what ``metrics.json`` holds: scores on the rows that were held out, of the whole and of its parts.
+    """
+
+    _estimator_type = "regressor"
+    _tells = ("number",)
+
+    def fit(self, X: Iterable[Any], y: Iterable[float]) -> TextRegressor:
+        """Trains on texts and their numbers; a tenth of the rows is held out to choose by, and a tenth to report on.
+
+        Raises:
+            TypeError: a row is no text, or has no number.
+            ValueError: there are too few rows, not as many numbers as texts, or a number is not finite.
+            KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
+        """
+        self._forget()
+        (texts, pairs), numbers = texts_or_pairs(X), listed(y)
+        check_as_many(texts, numbers, "a number")
+        if len(texts) < LEAST:
+            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
+        check_rows(texts, pairs)
+        numbers = [_number(row, x) for row, x in enumerate(numbers)]
+        rows = (written(text, pairs) | {"number": x} for text, x in zip(texts, numbers))
+        try:
+            self._train(self.model, rows, task="number", pairs=pairs)
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def predict(self, X: Iterable[Any]) -> Any:
+        """The number of each text: float64 of shape (texts,)."""
+        return self._told(X)[:, 0].copy()
+
+    def predict_interval(self, X: Iterable[Any]) -> Any:
+        """Where the number of each text lies in 90 of 100 cases: float64 of shape (texts, 2).
+
+        Intervals are conformal: as wide as the errors on the validation rows were, which promises their share on average over texts
+        like those of training.
+        """
+        return self._told(X)[:, 1:].copy()
+
+    def score(self, X: Iterable[Any], y: Iterable[float]) -> float:
+        """R², the share of the variance of the numbers that is predicted: 1 if all are right, 0 for always their mean."""
+        import numpy
+
+        truth = numpy.asarray([_number(row, x) for row, x in enumerate(listed(y))], float)
+        found = self.predict(X)
+        check_as_many(found, truth, "a number")  # type: ignore[arg-type]
+        off, spread = ((found - truth) ** 2).sum(), ((truth - truth.mean()) ** 2).sum() if len(truth) else 0.0
+        return float(1 - off / spread) if spread > 0 else float("nan") if off else 1.0
+
+    def _told(self, X: Iterable[Any]) -> Any:
+        import numpy
+
+        model, texts = self._fitted(), self._asked(X)
+        told = [row for part in chunks(texts) for row in model.numbers(part)]
+        return numpy.asarray(told, float).reshape(len(texts), 3)
+
+    def _open(self, folder: pathlib.Path) -> Any:
+        return self._loaded(folder)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.required = True
+        return tags
+
+
+def _number(row: int, x: Any) -> float:
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"row {row}: expected a number, got {type(x).__name__} {x!r:.40}")
+    try:
+        number = float(x)
+    except (TypeError, ValueError):
+        raise TypeError(f"row {row}: expected a number, got {type(x).__name__} {x!r:.40}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"row {row}: expected a finite number, got {number}")
+    return number
+
+
+__all__ = ["TextRegressor"]

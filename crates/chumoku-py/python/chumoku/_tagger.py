@@ -1,0 +1,126 @@
+"""Taggers of words: what a text names, and which kind of word each is."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any, Callable, Iterable, NamedTuple
+
+from . import _chumoku
+from ._estimator import Estimator
+from ._inputs import check_as_many, check_row, listed, rows_of, texts_of
+from ._predictor import LEAST, chunks
+
+
+class Span(NamedTuple):
+    """A labelled part of a text."""
+
+    start: int
+    """Its first character, from 0."""
+    end: int
+    """The character behind its last."""
+    label: str
+    """What it is."""
+    text: str
+    """Its characters."""
+    probability: float
+    """The probability that just this is a span of this kind."""
+
+
+@dataclasses.dataclass(kw_only=True, repr=False, eq=False)
+class TextTagger(Estimator):
+    """Finds labelled spans in texts, trained as ``chumoku train --task tag`` does it.
+
+    >>> tagger = chumoku.TextTagger()                                                   # doctest: +SKIP
+    >>> tagger.fit(["Anna lives in London.", ...], [[(0, 4, "person"), (14, 20, "place")], ...])  # doctest: +SKIP
+    >>> tagger.predict(["Ben works in Oslo."])                                          # doctest: +SKIP
+
+    Args:
+        epochs: passes at most; chosen on validation rows if absent.
+        seed: decides the order of rows.
+        out: the model folder to write; a temporary one, held in memory, if absent.
+        progress: as of :class:`~chumoku.TextClassifier`.
+
+    Attributes:
+        classes_: the kinds of spans, sorted.
+        metrics_: what ``metrics.json`` holds: scores on the rows that were held out.
+    """
+
+    epochs: int | None = None
+    seed: int = 42
+    out: str | os.PathLike[str] | None = None
+    progress: Callable[[dict], Any] | str | None = "auto"
+
+    def fit(self, X: Iterable[str], y: Iterable[Any]) -> TextTagger:
+        """Trains on texts and their spans; a tenth of the rows is held out to choose by, and a tenth to report on.
+
+        Args:
+            X: texts.
+            y: for each text the list of its spans, each ``(start, end, label)`` in characters, or a dictionary with these keys. Spans of a
+                text do not overlap; a text without any has an empty list.
+
+        Raises:
+            TypeError: a row is no text, or its spans are none.
+            ValueError: there are too few rows, a span lies outside of its text or overlaps another, or there is none at all.
+        """
+        self._forget()
+        texts, spans = rows_of(X, "text"), listed(y)
+        check_as_many(texts, spans, "a list of spans")
+        if len(texts) < LEAST:
+            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
+        rows = []
+        for row, (text, given) in enumerate(zip(texts, spans)):
+            found = sorted(_spans(row, given))
+            for start, end, label in found:
+                check_row(row, "label", label)
+                if not 0 <= start < end <= len(text):
+                    raise ValueError(f"row {row}: expected a span within the {len(text)} characters of its text, got {start} to {end}")
+            for one, other in zip(found, found[1:]):
+                if other[0] < one[1]:
+                    raise ValueError(f"row {row}: spans {one} and {other} overlap")
+            rows.append({"text": text, "spans": found})
+        try:
+            self._train("tagger", rows)
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def predict(self, X: Iterable[str]) -> list[list[Span]]:
+        """The spans of each text, in their order; they do not overlap."""
+        model = self._fitted()
+        return [[Span(*span) for span in row] for part in chunks(texts_of(X)) for row in model.predict(part)]
+
+    def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
+        """F1 over all spans, as seqeval computes it: a span counts if its borders and its label are right."""
+        spans = listed(y)
+        found = self.predict(X)
+        check_as_many(found, spans, "a list of spans")
+        truth = [_spans(row, given) for row, given in enumerate(spans)]
+        return _chumoku.span_f1(truth, [[span[:3] for span in row] for row in found])
+
+    def _open(self, folder: pathlib.Path) -> Any:
+        model = _chumoku.Tagger.load(folder)
+        self.classes_ = sorted(model.labels)
+        return model
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("spans", ", ".join(self.classes_[:8]) + ("…" if len(self.classes_) > 8 else "")), *super()._facts()]
+
+
+def _spans(row: int, given: Any) -> list[tuple[int, int, str]]:
+    """The spans of a row."""
+    if isinstance(given, (str, bytes, dict)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"row {row}: expected a list of spans, got {type(given).__name__} {given!r:.40}")
+    found = []
+    for span in given:
+        try:
+            start, end, label = (span[key] for key in ("start", "end", "label")) if isinstance(span, dict) else span[:3]
+            found.append((int(start), int(end), str(label).strip()))
+        except (KeyError, TypeError, ValueError):
+            raise TypeError(f"row {row}: expected spans (start, end, label), got {span!r:.60}") from None
+    return found
+
+
+__all__ = ["Span", "TextTagger"]

@@ -1,0 +1,74 @@
+//! What is wrong with labelled texts: `chumoku doctor`.
+
+use crate::pages::language;
+use crate::pool::{self, Place};
+use crate::training::error;
+use chumoku::data::ReadOptions;
+use chumoku::doctor::{Checkup, Given, Options, Texts, examine as examined};
+use chumoku::{Error, Lang};
+use chumoku_view::doctor_to_html;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+
+/// What was found, with the rows that it was found in.
+#[pyclass(frozen, module = "chumoku._chumoku")]
+pub(crate) struct Examined {
+    given: Given,
+    checkup: Checkup,
+}
+
+#[pymethods]
+impl Examined {
+    /// What `chumoku doctor --json` writes.
+    fn json(&self) -> String {
+        self.checkup.to_json(&self.given).to_string()
+    }
+
+    /// The page that it writes, in English ("en") or Japanese ("ja").
+    fn html(&self, lang: &str) -> PyResult<String> {
+        Ok(doctor_to_html(&self.given, &self.checkup, language(lang)?))
+    }
+
+    /// The table that it writes.
+    fn csv<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let findings = self.checkup.findings(&self.given, Lang::En);
+        let table = self.given.to_csv(&findings, false).map_err(|failed| error(&failed))?;
+        Ok(PyBytes::new(py, &table))
+    }
+}
+
+/// Examines rows as JSON lines (`text`, or `text_1` and `text_2`, and `label`), with files of test rows and of texts without labels.
+#[pyfunction]
+#[pyo3(signature = (file, test, unlabelled, pairs, folds, seed))]
+pub(crate) fn examine(
+    py: Python<'_>,
+    file: PathBuf,
+    test: Option<PathBuf>,
+    unlabelled: Option<PathBuf>,
+    pairs: bool,
+    folds: usize,
+    seed: u64,
+) -> PyResult<Examined> {
+    let work = || -> Result<Examined, Error> {
+        let mut read = ReadOptions::default();
+        read.text = Some(if pairs { "text_1,text_2" } else { "text" }.into());
+        let labelled = || {
+            let mut read = read.clone();
+            read.label = Some("label".into());
+            read
+        };
+        let mut given = Given::read(&file, &labelled())?;
+        given.test = test.map(|path| Texts::read(&path, &labelled())).transpose()?;
+        given.unlabelled = unlabelled.map(|path| Texts::read(&path, &read)).transpose()?;
+        // The files are ours, and gone when somebody reads of them.
+        given.dataset.path = "rows".into();
+        given.test.iter_mut().for_each(|texts| texts.path = "test".into());
+        given.unlabelled.iter_mut().for_each(|texts| texts.path = "unlabelled".into());
+        let mut options = Options::default();
+        (options.folds, options.seed) = (folds, seed);
+        let checkup = examined(&given, &options, &|_| {})?;
+        Ok(Examined { given, checkup })
+    };
+    pool::run(py, Place::Pool, work)?.map_err(|failed| error(&failed))
+}
