@@ -218,6 +218,33 @@ fn what_is_wrong_is_said() {
     place.refuses(&["predict", "model", "a text"], &["config.json", "values"]);
 }
 
+/// Ratings as people write them are the numbers that they stand for.
+#[test]
+fn numbers_may_have_a_unit() {
+    let place = Place::new();
+    let plain = rows(40, "rating", false);
+    // The number is the second of the columns.
+    let with = |unit: &str| {
+        let line = |line: &str| {
+            let (head, text) = line.split_once(",\"").unwrap_or((line, ""));
+            if text.is_empty() { format!("{line}\n") } else { format!("{head}{unit},\"{text}\n") }
+        };
+        plain.lines().map(line).collect::<String>()
+    };
+    place.write("plain.csv", &plain);
+    place.write("stars.csv", with(" stars"));
+    for data in ["plain", "stars"] {
+        let file = format!("{data}.csv");
+        let told = place.run(&["train", &file, "--epochs", "1", "--out", data]).ok().stderr;
+        assert_eq!(told.contains("written like") && told.contains(" stars”"), data == "stars", "{told}");
+    }
+    let model = |data: &str| std::fs::read(place.path(&format!("{data}/model.safetensors"))).unwrap();
+    assert!(model("plain") == model("stars"));
+    place.write("mixed.csv", with("/5").replacen("/5,\"Room 7", "/10,\"Room 7", 1));
+    let refused = ["mixed.csv:9", "written like those of the rows before", "/10"];
+    place.refuses(&["train", "mixed.csv", "--task", "score", "--out", "x"], &refused);
+}
+
 /// Fine-tuned, the folder has a question a threshold, as other programs read it.
 #[test]
 fn a_pretrained_encoder_learns_numbers() {

@@ -60,6 +60,7 @@ mod parquet;
 #[path = "no_parquet.rs"]
 mod parquet;
 mod profile;
+mod quantity;
 mod reader;
 mod recognise;
 mod record;

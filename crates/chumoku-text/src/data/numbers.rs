@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use super::label_kind::LabelKind;
+use super::quantity::{Form, Quantity};
 use super::record::{Layout, Record};
+use crate::lang::wording::quoted;
 use crate::tr;
 
 /// The largest number, whose square is one too.
@@ -15,14 +17,20 @@ const NEARLY_ALL: f64 = 0.8;
 /// Fewest different numbers (3): two are two classes.
 pub(super) const LEAST_NUMBERS: usize = 3;
 
-/// The number that a field holds: as programs write it, with digits of full width too.
-pub(super) fn number(field: &str) -> Option<f64> {
-    let narrow = |c: char| match c {
+/// Digits and signs of full width as those of ASCII.
+pub(super) fn narrow(c: char) -> char {
+    match c {
         '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
         '．' => '.',
+        '，' => ',',
         '－' | '−' => '-',
+        '／' => '/',
         c => c,
-    };
+    }
+}
+
+/// The number that a field holds, as programs write it, with digits of full width too.
+pub(super) fn plain(field: &str) -> Option<f64> {
     let text: String = field.trim().chars().map(narrow).collect();
     // "inf" and "nan" are words here.
     let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
@@ -41,7 +49,7 @@ pub(super) fn number_column(layout: &Layout, rows: &[&Record], texts: &[Option<u
             && !NUMBERING.contains(&title.as_str())
             && !title.ends_with("_id")
             && different.len() >= LEAST_NUMBERS
-            && fields.iter().filter(|field| number(field).is_some()).count() as f64 > NEARLY_ALL * fields.len() as f64
+            && fields.iter().filter(|field| plain(field).is_some()).count() as f64 > NEARLY_ALL * fields.len() as f64
             && LabelKind::of(&fields, false) != Some(LabelKind::Identifier)
     };
     let found: Vec<usize> = (0..layout.columns.len()).filter(is_number).collect();
@@ -53,14 +61,26 @@ pub(super) fn number_column(layout: &Layout, rows: &[&Record], texts: &[Option<u
 /// rating by its name.
 pub(super) fn looks_like_scores(layout: &Layout, rows: &[&Record], column: usize) -> Option<String> {
     let fields: Vec<&str> = rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()).collect();
-    let numbers: Vec<f64> = fields.iter().filter_map(|field| number(field)).collect();
+    let mut form = Form::default();
+    let alike = |field: &&str| Quantity::of(field).filter(|found| found.agrees(&mut form));
+    let numbers: Vec<f64> = fields.iter().filter_map(alike).map(|found| found.value).collect();
     let different: HashSet<u64> = numbers.iter().map(|x| x.to_bits()).collect();
     if different.len() < LEAST_NUMBERS || numbers.len() as f64 <= NEARLY_ALL * fields.len() as f64 {
         return None;
     }
     let title = layout.columns.get(column).map_or("", String::as_str);
     if is_rating_name(title) {
-        return Some(tr!("{} is a rating by its name", "{}は名前から評価値", layout.column_title(column)));
+        let title = layout.column_title(column);
+        return Some(match form.is_more() {
+            false => tr!("{title} is a rating by its name", "{title}は名前から評価値"),
+            true => {
+                let first = quoted(fields[0]);
+                tr!(
+                    "{title} is a rating by its name, written like {first}",
+                    "{title}は名前から評価値（書き方は{first}）"
+                )
+            }
+        });
     }
     let all = numbers.len() == fields.len();
     (all && LabelKind::of(&fields, false) == Some(LabelKind::Measure))
@@ -84,9 +104,9 @@ mod tests {
     #[test]
     fn numbers_are_read_as_people_write_them() {
         let cases = [("3", 3.0), (" -2.5 ", -2.5), ("1e3", 1000.0), ("４．５", 4.5), ("−1", -1.0), ("+7", 7.0)];
-        cases.iter().for_each(|(field, expected)| assert_eq!(number(field), Some(*expected), "{field}"));
+        cases.iter().for_each(|(field, expected)| assert_eq!(plain(field), Some(*expected), "{field}"));
         for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
-            assert_eq!(number(field), None, "{field}");
+            assert_eq!(plain(field), None, "{field}");
         }
     }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::dataset::MIN_TRAINING_ROWS;
 use super::error::{DataError, Place};
 use super::format::ReadOptions;
-use super::numbers::{LEAST_NUMBERS, number};
+use super::numbers::LEAST_NUMBERS;
+use super::quantity::{Form, Quantity};
 use super::record::Skipped;
 use super::source::Source;
 use crate::lang::lang;
@@ -50,12 +51,15 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
     let (layout, columns, description) = (source.layout().clone(), source.columns().clone(), source.describe());
     let column = columns.label.unwrap_or_default();
     let mut records = source.records();
-    let mut examples = Vec::new();
+    let (mut examples, mut form) = (Vec::new(), Form::default());
     while let Some(record) = records.next() {
         let record = record?;
         let found = records.source().check_label(&record, column).and_then(|()| {
-            let field = record.field(column);
-            number(field).ok_or_else(|| no_number(records.source().place(record.line), field))
+            let (field, place) = (record.field(column), records.source().place(record.line));
+            match Quantity::of(field) {
+                Some(found) if found.agrees(&mut form) => Ok(found.value),
+                found => Err(no_number(place, field, found.is_some())),
+            }
         });
         match found {
             Ok(score) => {
@@ -92,8 +96,13 @@ impl ScoredTexts {
     }
 }
 
-fn no_number(place: Place, field: &str) -> DataError {
-    let expected = lang().pick("a number of at most 1e100", "数値（絶対値 1e100 以下）");
-    let expected = if field.trim().parse::<f64>().is_ok() { expected } else { lang().pick("a number", "数値") };
+fn no_number(place: Place, field: &str, is_another_form: bool) -> DataError {
+    let expected = match is_another_form {
+        true => lang().pick("a number written like those of the rows before", "前の行と同じ書き方の数値"),
+        false if field.trim().parse::<f64>().is_ok() => {
+            lang().pick("a number of at most 1e100", "数値（絶対値 1e100 以下）")
+        }
+        false => lang().pick("a number", "数値"),
+    };
     DataError::BadLabels { place, expected, found: quoted(field) }
 }
