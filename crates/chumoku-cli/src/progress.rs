@@ -18,16 +18,14 @@ const LABEL: usize = 10;
 
 /// A line of talk: what it is about, and what there is to say.
 ///
-/// Japanese is as wide as English twice as long, and a terminal would break it in the middle of a number or before a full
-/// stop: it goes on below itself.
+/// A terminal would break it in the middle of a word or a number: there it goes on below itself. So does Japanese everywhere, which is
+/// as wide as English twice as long; English in a file stays one line, which programs can search.
 fn line(label: &str, text: &str) -> String {
-    match lang() {
-        Lang::En => format!("{label:<9} {text}"),
-        Lang::Ja => {
-            let below = format!("\n{}", " ".repeat(LABEL));
-            fit(label, LABEL - 1) + " " + &wrap(text, WIDTH - LABEL).replace('\n', &below)
-        }
+    if lang() == Lang::En && !stderr().is_terminal() {
+        return format!("{label:<9} {text}");
     }
+    let below = format!("\n{}", " ".repeat(LABEL));
+    fit(label, LABEL - 1) + " " + &wrap(text, WIDTH - LABEL).replace('\n', &below)
 }
 
 /// Says something on standard error: what it is about in both languages, and what there is to say.
@@ -101,7 +99,8 @@ impl Progress {
                 }
             }
             Event::Ready { settings, steps, done, expected, bytes, .. } => {
-                self.say(&plan(settings, steps, self.start.elapsed() + expected, bytes));
+                let plan = plan(settings, steps, self.start.elapsed() + expected, bytes);
+                self.say(&line(lang().pick("plan", "計画"), &plan));
                 self.steps = steps;
                 self.is_working = false;
                 self.finish();
@@ -149,7 +148,7 @@ impl Progress {
     }
 }
 
-/// The line on what is about to happen, in all `time` from the command's start to its end.
+/// What is about to happen, in all `time` from the command's start to its end.
 fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String {
     // What can stop a run early makes its epochs and its time the most that they can be.
     let may_stop = settings.patience < settings.epochs;
@@ -162,7 +161,7 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
                 false => [""; 3],
             };
             format!(
-                "plan      {most}{}, {} of up to {tokens} tokens{stops}; expected time {time} in all{most_time}, memory \
+                "{most}{}, {} of up to {tokens} tokens{stops}; expected time {time} in all{most_time}, memory \
                  {memory}",
                 count(epochs, "epoch"),
                 count(steps as usize, "step")
@@ -174,11 +173,10 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
                 false => [""; 2],
             };
             let steps = thousands(steps as usize);
-            let text = format!(
+            format!(
                 "{most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、全体の予想時間 {most}{time}、\
                  メモリ {memory}"
-            );
-            line("計画", &text)
+            )
         }
     }
 }
@@ -274,7 +272,7 @@ mod tests {
         };
         let said = |epochs, patience| plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
         let once = said(1, 20);
-        assert!(once.starts_with("plan      1 epoch, 7 steps"), "{once}");
+        assert!(once.starts_with("1 epoch, 7 steps"), "{once}");
         assert!(!once.contains("stops") && !once.contains("at most"), "{once}");
         let long = said(60, 20);
         assert!(long.contains("at most 60 epochs") && long.contains("stops 20 epochs after the best"), "{long}");

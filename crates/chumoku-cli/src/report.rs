@@ -5,6 +5,7 @@ use chumoku::lang::lang;
 use chumoku::train::{LabelScores, Scores};
 use chumoku::{Lang, tr};
 use std::fmt::Write;
+use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
 /// Classes shown one by one; of more, the worst.
@@ -217,7 +218,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
         let joins = match behind.next() {
             None => false,
             // A number stays with what it counts.
-            Some(' ') => is_wide(c) && behind.next().is_some_and(|c| c.is_ascii_digit()),
+            Some(' ') => (is_wide(c) || c == '%') && behind.next().is_some_and(|c| c.is_ascii_digit()),
             Some(_) if c == ' ' || NO_LINE_BEGINS_WITH.contains(c) => true,
             Some(before) if NO_LINE_ENDS_WITH.contains(before) => true,
             Some(before) if is_katakana(before) && is_katakana(c) => true,
@@ -294,11 +295,11 @@ pub(crate) fn folds(found: &serde_json::Value) -> String {
     out
 }
 
-/// A paragraph of the report: of Japanese in lines of at most 80 columns, of English one line, as ever.
+/// A paragraph of the report in lines of at most 80 columns; English that goes into a file is one line, which programs can search.
 pub(crate) fn filled(text: &str) -> String {
-    match lang() {
-        Lang::En => text.to_owned(),
-        Lang::Ja => wrap(text, 80),
+    match lang() == Lang::En && !std::io::stdout().is_terminal() {
+        true => text.to_owned(),
+        false => wrap(text, 80),
     }
 }
 
