@@ -215,7 +215,7 @@ pub enum DataError {
     NoUsablePairs { path: PathBuf, skipped: String },
     #[error("{}", not_enough(path, *rows, *least))]
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
-    #[error("{}", tr!("{}: preparing to train: expected at least 3 different numbers, found {found}; two are two classes: train with --task classify", "{}: 学習の準備ができません。3 種類以上の数値が必要ですが、{found} 種類です。2 種類なら 2 つのクラスです。--task classify で学習してください", path.display()))]
+    #[error("{}", few_numbers(path, *found))]
     FewNumbers { path: PathBuf, found: usize },
     #[error("{}", tr!("{}: preparing to train: expected labelled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: 学習の準備ができません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
     NoSpans { path: PathBuf, rows: String },
@@ -269,6 +269,22 @@ fn not_enough(path: &Path, rows: u64, least: u64) -> String {
         Lang::Ja => {
             format!("{path}: 学習の準備ができません。{least} 行以上が必要ですが、{rows} 行です。例を増やしてください")
         }
+    }
+}
+
+fn few_numbers(path: &Path, found: usize) -> String {
+    let path = path.display();
+    match found {
+        2 => tr!(
+            "{path}: preparing to train: expected at least 3 different numbers, found 2, which are two classes: train with --task classify",
+            "{path}: 学習の準備ができません。3 種類以上の数値が必要ですが、2 種類です。2 種類なら 2 つのクラスです。--task classify で学習してください"
+        ),
+        _ => tr!(
+            "{path}: preparing to train: expected at least 3 different numbers, found the same in every row, from which nothing can be \
+             learnt; name another column with --label",
+            "{path}: 学習の準備ができません。3 種類以上の数値が必要ですが、すべての行が同じ値で、学ぶことがありません。--label で別の列を指定して\
+             ください"
+        ),
     }
 }
 

@@ -87,6 +87,13 @@ pub(super) fn looks_like_scores(layout: &Layout, rows: &[&Record], column: usize
         .then(|| tr!("{} holds a measure", "{}は数値", layout.column_title(column)))
 }
 
+/// Whether the labels of some rows are numbers throughout, and more than two.
+pub(super) fn are_all_numbers(rows: &[&Record], column: usize) -> bool {
+    let fields = rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty());
+    let numbers: Option<HashSet<u64>> = fields.map(|field| plain(field).map(f64::to_bits)).collect();
+    numbers.is_some_and(|numbers| numbers.len() >= LEAST_NUMBERS)
+}
+
 fn is_rating_name(title: &str) -> bool {
     const NAMES: [&str; 12] =
         ["rating", "ratings", "stars", "star", "score", "scores", "grade", "評価", "評点", "点数", "星", "スコア"];

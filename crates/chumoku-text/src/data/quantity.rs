@@ -98,7 +98,8 @@ fn is_unit(unit: &str) -> bool {
 
 /// `/5`, `out of 5`, `of 5`.
 fn out_of(unit: &str) -> bool {
-    let most = ["/", "out of", "of"].iter().find_map(|words| unit.strip_prefix(words));
+    let of = unit.strip_prefix("out").map_or(unit, str::trim_start);
+    let most = ["/", "of"].iter().find_map(|word| of.strip_prefix(word));
     most.map(str::trim).is_some_and(|most| !most.is_empty() && most.bytes().all(|b| b.is_ascii_digit()))
 }
 

@@ -5,7 +5,7 @@ use super::error::DataError;
 use super::files::DataFiles;
 use super::format::{Format, ReadOptions};
 use super::label_sets::looks_like_label_sets;
-use super::numbers::looks_like_scores;
+use super::numbers::{are_all_numbers, looks_like_scores};
 use super::pair_columns::promised_pair;
 use super::pairs::pair_table;
 use super::profile::Profile;
@@ -112,7 +112,18 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
                 return found(Task::Score, tr!("a number for each text: {why}", "テキストごとの数値：{why}"));
             }
             let label = columns.label.map_or_else(String::new, |label| layout.column_title(label));
-            found(Task::Classify, tr!("label = {label} ({})", "ラベル = {label}（{}）", columns.label_why))
+            let why = &columns.label_why;
+            match columns.label.is_some_and(|label| are_all_numbers(&rows, label)) {
+                false => found(Task::Classify, tr!("label = {label} ({why})", "ラベル = {label}（{why}）")),
+                // They may be codes, or a rating by another name.
+                true => found(
+                    Task::Classify,
+                    tr!(
+                        "label = {label} ({why}), whose numbers are taken as names; --task score predicts them as numbers",
+                        "ラベル = {label}（{why}）。数値はクラス名として扱います。数値として予測するには --task score"
+                    ),
+                ),
+            }
         }
         Err(DataError::NoColumn { .. })
             if columns::choose(layout, &rows, &ReadOptions { numbers: true, ..options.clone() }).is_ok() =>
