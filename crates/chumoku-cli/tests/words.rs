@@ -120,7 +120,7 @@ fn a_tagger_is_trained_and_used() {
     place.run(&["predict", "model", "<b>Anna & Ben</b>", text, "--html", "page.html"]).ok();
     let page = place.read("page.html");
     let span = page.split("<mark").find(|part| part.contains("Greta Moore")).unwrap_or_else(|| panic!("{page}"));
-    assert!(span.contains("title=\"person ") && span.contains("<small>person</small></mark> works in "), "{span}");
+    assert!(span.contains("title=\"person ") && span.contains(">Greta Moore<small>person</small></mark> works in "), "{span}");
     assert!(page.contains("&lt;") && page.contains("&amp;") && !page.contains("<b>"), "{page}");
     assert!(page.contains("default-src 'none'") && !page.contains("<script"), "{page}");
     place.run(&["predict", "model", "--input", "new.csv", "--html", "table.html"]).ok();
@@ -321,12 +321,12 @@ const FROM: [&str; 5] = ["--from", "bert", "--test", "test.conll", "--epochs"];
 #[test]
 fn a_pretrained_encoder_stands_beside_the_random_field() {
     let place = with_encoder();
-    let run = trained(&place, "train.conll", "model", &[&FROM[..], &["60"]].concat());
+    let run = trained(&place, "train.conll", "model", &[&FROM[..], &["100"]].concat());
     assert!(run.stdout.contains("network alone") && run.stdout.contains("random field alone"), "{run:#?}");
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 80 || line.contains("predict")), "{run:#?}");
     let metrics = place.json("model/metrics.json");
     let f1 = |part: &str| metrics["parts"][part]["all"]["f1"].as_f64().unwrap();
-    assert!(metrics["span_f1"].as_f64().unwrap() > 0.95 && f1("crf") > 0.95 && f1("network") > 0.9, "{metrics}");
+    assert!(metrics["span_f1"].as_f64().unwrap() > 0.95 && f1("crf") > 0.95 && f1("network") > 0.8, "{metrics}");
     assert!(metrics["parts"]["dictionary"].is_object());
     let network = &metrics["network"];
     assert_eq!(network["plan"]["fine_tuning"]["model_type"], "bert");

@@ -17,6 +17,12 @@ fn escaped(text: &str) -> String {
     marked_up(&clean_text(text))
 }
 
+/// A part of a text, as it stands there: line feeds and tabs are spaces.
+fn part(text: &str) -> String {
+    let plain = |c: char| if c.is_whitespace() && c.is_control() { ' ' } else { c };
+    marked_up(&text.chars().map(plain).collect::<String>())
+}
+
 /// Writes texts with their spans as one HTML page: each span in the colour of its kind, with the kind behind it; pointed at, it
 /// tells its probability.
 ///
@@ -61,7 +67,7 @@ pub fn spans_to_html(title: &str, texts: &[(String, Vec<FoundSpan>)], labels: &[
     out.push_str("</ul>\n<ol class=\"texts\">\n");
     for (text, spans) in shown {
         let (mut letters, mut at) = (text.chars(), 0);
-        let mut take = |n: usize| escaped(&letters.by_ref().take(n).collect::<String>());
+        let mut take = |n: usize| part(&letters.by_ref().take(n).collect::<String>());
         out.push_str("<li dir=\"auto\">");
         for found in spans {
             out.push_str(&take(found.span.start - at));
