@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Page, Place, random, sha256};
+use common::{Page, Place, random, sha256, tensors};
 use serde_json::{Value, json};
 
 /// Sentences with names of people and places: words, and their tags.
@@ -115,6 +115,18 @@ fn a_tagger_is_trained_and_used() {
         let run = place.shell(&format!("cat lines.txt | chumoku predict model --input {piped} --json")).ok();
         assert_eq!(run.json()["spans"], found["spans"], "{piped}");
     }
+
+    // As a page.
+    place.run(&["predict", "model", "<b>Anna & Ben</b>", text, "--html", "page.html"]).ok();
+    let page = place.read("page.html");
+    let span = page.split("<mark").find(|part| part.contains("Greta Moore")).unwrap_or_else(|| panic!("{page}"));
+    assert!(span.contains("title=\"person ") && span.contains(">Greta Moore<small>person</small></mark> works in "), "{span}");
+    assert!(page.contains("&lt;") && page.contains("&amp;") && !page.contains("<b>"), "{page}");
+    assert!(page.contains("default-src 'none'") && !page.contains("<script"), "{page}");
+    place.run(&["predict", "model", "--input", "new.csv", "--html", "table.html"]).ok();
+    assert!(place.read("table.html").contains("<small>place</small>"));
+    assert!(place.run(&["predict", "model", "--input", "test.txt", "--html", "words.html"]).ok().stdout.contains("]("));
+    assert_eq!(place.read("words.html").matches("<li dir").count(), 60);
 
     let scores = place.run(&["eval", "model", "test.txt", "--json"]).ok().json();
     assert_eq!(scores["span_f1"], metrics["span_f1"]);
@@ -256,7 +268,14 @@ fn what_a_tagger_has_not_is_refused() {
     let place = Place::new();
     place.write("train.conll", conll(40, 1));
     trained(&place, "train.conll", "model", &[]);
-    for flags in [&["--resume"][..], &["--watch", "Anna"], &["--precision", "high"]] {
+    for flags in [
+        &["--resume"][..],
+        &["--watch", "Anna"],
+        &["--precision", "high"],
+        &["--model", "transformer", "--task", "tag"],
+        &["--tokens", "words"],
+        &["--sheet", "names"],
+    ] {
         place.refuses(&[&["train", "train.conll", "--out", "x"], flags].concat(), &[flags[0], "leave it out"]);
     }
     for flags in [["--precision", "high"], ["--top", "2"], ["--abstain", "0.9"]] {
@@ -278,6 +297,132 @@ fn what_a_tagger_has_not_is_refused() {
     place.write("other.conll", conll(20, 1).replace("place", "planet"));
     place.refuses(&["eval", "model", "other.conll"], &["other.conll:1", "planet", "place"]);
     place.refuses(&["train", "train.conll", "--test", "other.conll", "--out", "x"], &["other.conll:1", "planet"]);
+}
+
+/// With a folder `bert`: a tiny random encoder that knows the words of `sentences`, and reads 20 tokens at a time.
+fn with_encoder() -> Place {
+    let place = Place::with_bert();
+    let mut words: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(str::to_owned).to_vec();
+    for (word, _) in sentences(200, 3).concat() {
+        let word = word.to_lowercase();
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words.extend(["東", "京", "田", "中", "さん", "##は", "##が", "いる", "大", "阪"].map(str::to_owned));
+    place.write("bert/vocab.txt", words.join("\n"));
+    place.write("train.conll", conll(160, 1));
+    place.write("test.conll", conll(60, 2));
+    place
+}
+
+const FROM: [&str; 5] = ["--from", "bert", "--test", "test.conll", "--epochs"];
+
+#[test]
+fn a_pretrained_encoder_stands_beside_the_random_field() {
+    let place = with_encoder();
+    let run = trained(&place, "train.conll", "model", &[&FROM[..], &["100"]].concat());
+    assert!(run.stdout.contains("network alone") && run.stdout.contains("random field alone"), "{run:#?}");
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80 || line.contains("predict")), "{run:#?}");
+    let metrics = place.json("model/metrics.json");
+    let f1 = |part: &str| metrics["parts"][part]["all"]["f1"].as_f64().unwrap();
+    assert!(metrics["span_f1"].as_f64().unwrap() > 0.95 && f1("crf") > 0.95 && f1("network") > 0.8, "{metrics}");
+    assert!(metrics["parts"]["dictionary"].is_object());
+    let network = &metrics["network"];
+    assert_eq!(network["plan"]["fine_tuning"]["model_type"], "bert");
+    let config = place.json("model/config.json");
+    assert_eq!(config["network"]["blend"], network["blend"]);
+    assert!(network["blend"]["network"].as_f64().unwrap() > 0.0, "{network}");
+    let card = place.read("model/README.md");
+    assert!(card.contains("pretrained encoder (bert") && card.contains("| network alone |"), "{card}");
+    // The encoder has learnt, from what it was.
+    let [before, after] = ["bert", "model"].map(|folder| tensors(&place.path(folder).join("model.safetensors")));
+    let name = "encoder.layers.0.attention.in_proj_weight";
+    assert!(after.keys().any(|key| key == name) && after.contains_key("crf.weights"), "{:?}", after.keys());
+    assert!(before.keys().all(|key| !key.starts_with("crf.")));
+
+    // The model in the folder is the one that was scored.
+    let scores = place.run(&["eval", "model", "test.conll", "--json"]).ok().json();
+    assert_eq!(scores["span_f1"], metrics["span_f1"]);
+    let text = "Greta Moore works in Oslo now.";
+    let found = place.run(&["predict", "model", "--json", text]).ok().json();
+    assert_eq!(spans(&found), [(0, 11, "person", "Greta Moore"), (21, 25, "place", "Oslo")]);
+    place.run(&["predict", "model", "--precision", "highest", text]).ok();
+
+    // Of a text of many windows all is read, and nothing depends on the other texts.
+    let long = [text; 12].join(" ");
+    let of_long = place.run(&["predict", "model", "--json", &long, text, "\u{301}"]).ok().json_lines();
+    let names: Vec<&str> = spans(&of_long[0]).iter().map(|span| span.3).collect();
+    assert_eq!(names, ["Greta Moore", "Oslo"].repeat(12));
+    assert_eq!(of_long[1]["spans"], found["spans"]);
+
+    // Damage.
+    let with = |key: &str, value: Value| {
+        let mut config = config.clone();
+        config["network"][key] = value;
+        place.write("model/config.json", config.to_string());
+    };
+    let refuse = |words: &[&str]| place.refuses(&["predict", "model", "Anna waits."], words);
+    with("num_tags", json!(4));
+    refuse(&["config.json", "num_tags"]);
+    with("blend", json!({ "network": -1.0, "crf": 1.0 }));
+    refuse(&["config.json", "blend"]);
+    with("d_model", json!(8));
+    refuse(&["model.safetensors", "expected"]);
+    with("max_tokens", json!(1000));
+    refuse(&["config.json", "max_tokens"]);
+    with("vocabulary_sha256", json!("0"));
+    refuse(&["tokenizer.json", "SHA-256"]);
+    let mut bare = config.clone();
+    bare.as_object_mut().unwrap().remove("network");
+    place.write("model/config.json", bare.to_string());
+    refuse(&["model.safetensors", "tensors"]);
+    place.write("model/config.json", config.to_string());
+    std::fs::remove_file(place.path("model/tokenizer.json")).unwrap();
+    refuse(&["tokenizer.json"]);
+}
+
+#[test]
+fn threads_and_kills_change_nothing_in_a_network_beside() {
+    let place = with_encoder();
+    let files = |out: &str| ["model.safetensors", "config.json"].map(|name| sha256(&place.path(out).join(name)));
+    for (out, threads) in [("one", "1"), ("two", "2")] {
+        trained(&place, "train.conll", out, &[&FROM[..], &["100", "--threads", threads]].concat());
+    }
+    assert_eq!(files("one"), files("two"));
+    place.run_in_spite_of_kills(&[&["train", "train.conll", "--out", "killed"], &FROM[..], &["100"]].concat());
+    assert_eq!(files("one"), files("killed"));
+    trained(&place, "train.conll", "other", &[&FROM[..], &["2", "--seed", "7"]].concat());
+    trained(&place, "train.conll", "frozen", &[&FROM[..], &["2", "--freeze", "all"]].concat());
+    let of = |out: &str| tensors(&place.path(out).join("model.safetensors"));
+    let name = "encoder.layers.0.feed_forward.linear1.weight";
+    let (one, other, frozen) = (of("one"), of("other"), of("frozen"));
+    assert!(one[name] != other[name] && frozen[name] != other[name], "{:?}", one.keys());
+    let published = of("bert");
+    assert_eq!(frozen[name], published["encoder.layer.0.intermediate.dense.weight"]);
+    for flags in [&["--watch", "Anna"][..], &["--tokens", "words"], &["--model", "lstm"]] {
+        place.refuses(&[&["train", "train.conll", "--out", "x", "--from", "bert"], flags].concat(), &[flags[0]]);
+    }
+    place.refuses(&["train", "train.conll", "--out", "x", "--from", "nowhere"], &["nowhere", "no such folder"]);
+}
+
+/// A token of several characters tells each of them apart.
+#[test]
+fn japanese_is_tagged_with_an_encoder() {
+    let place = with_encoder();
+    let (people, places) = (["田中", "中田"], ["東京", "大阪", "京大"]);
+    let row = |i: usize| {
+        let (who, town) = (people[i % 2], places[i % 3]);
+        // The span goes on into a token that it does not fill.
+        let text = format!("{who}さんは{town}がいる");
+        json!({ "text": text, "spans": [[0, 3, "人"], [5, 7, "町"]] })
+    };
+    place.write("ja.jsonl", (0..80).map(|i| format!("{}\n", row(i))).collect::<String>());
+    trained(&place, "ja.jsonl", "model", &["--from", "bert", "--epochs", "60"]);
+    let metrics = place.json("model/metrics.json");
+    assert!(metrics["parts"]["network"]["all"]["f1"].as_f64().unwrap() > 0.9, "{metrics}");
+    let found = place.run(&["predict", "model", "--json", "田中さんは東京がいる"]).ok().json();
+    assert_eq!(spans(&found), [(0, 3, "人", "田中さ"), (5, 7, "町", "東京")]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use chumoku_nn::attention::{hard_attention, hard_attention_backward, soft_attent
 use chumoku_nn::layers::*;
 use chumoku_nn::models::{
     Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, MaskedLanguageModel, TextEncoderConfig,
+    TokenTagger, TokenTaggerConfig, Units,
 };
 use chumoku_nn::params::{Builder, Layout, Params};
 use ndarray::{Array2, ArrayView2};
@@ -733,6 +734,48 @@ fn a_masked_language_model_with_its_loss() {
             loss(&moved, None)
         });
         compare("masked language model", grads.values(), &expected, RULE).unwrap();
+    }
+}
+
+#[test]
+fn a_tagger_with_its_loss() {
+    let encoder = TextEncoderConfig {
+        vocab_size: 9,
+        encoder: encoder_config(NormOrder::Post, false),
+        position: PositionKind::Learned,
+        max_length: 4,
+        embedding_dropout: 0.2,
+        input: InputOptions::default(),
+    };
+    for head_dense in [None, Some(DenseHead::new(HeadActivation::Gelu))] {
+        let config =
+            TokenTaggerConfig { num_tags: 3, num_places: 2, head_dropout: 0.2, head_dense, encoder: encoder.clone() };
+        let model = TokenTagger::new(config).unwrap();
+        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
+        // Units that share a token, the third of which is as the second; and tokens that none begins with.
+        let units = Units { tokens: &[1, 1, 1, 3, 5], places: &[0, 1, 2, 0, 0] };
+        let tags = [2, 0, 1, 1, 2];
+        let params = random_params(model.layout());
+        let loss = |p: &Params<f64>, grads: &mut Params<f64>| {
+            let options = CrossEntropy { label_smoothing: 0.1, class_weights: None };
+            model.loss(p, Tokens::new(&ids, &offsets), (units, &tags), &options, TRAINING, grads).unwrap()
+        };
+        let mut grads = Params::zeros(model.layout());
+        loss(&params, &mut grads);
+        let expected = central_difference(params.values(), STEP, |values| {
+            let mut moved = params.clone();
+            moved.values_mut().copy_from_slice(values);
+            loss(&moved, &mut Params::zeros(model.layout()))
+        });
+        compare("tagger", grads.values(), &expected, RULE).unwrap();
+
+        let tokens = Tokens::new(&ids, &offsets);
+        let (whole, _) = model.forward(&params, tokens, units, Mode::Eval).unwrap();
+        assert_eq!(model.logits(&params, tokens, units).unwrap(), whole);
+        assert!(whole.row(0) != whole.row(1) && whole.row(1) == whole.row(2));
+        for wrong in [Units { tokens: &[7], places: &[0] }, Units { tokens: &[1], places: &[] }] {
+            assert!(model.logits(&params, tokens, wrong).is_err());
+        }
     }
 }
 

@@ -52,8 +52,8 @@ impl CountedFolder {
             }
             ModelKind::Tagger => {
                 return Err(wrong(crate::tr!(
-                    "expected a model with a network, found a tagger, which has no layers to count",
-                    "ネットワークのあるモデルが必要ですが、層のない、単語にラベルを付けるモデルです"
+                    "expected a classifier, a translator, a language model or an encoder, found a tagger, whose layers are not counted",
+                    "分類モデル、翻訳モデル、言語モデル、エンコーダーのどれかが必要ですが、単語にラベルを付けるモデルの層は数えません"
                 )));
             }
             ModelKind::Ngrams => {

@@ -148,8 +148,8 @@ impl ModelKind {
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::Tagger => lang.pick(
-                "a tagger, which has no attention; `chumoku predict` and `eval` are for it",
-                "単語にラベルを付けるモデル（アテンションはありません。`chumoku predict`、`eval` で使えます）",
+                "a tagger; `chumoku predict` and `eval` are for it",
+                "単語にラベルを付けるモデル（`chumoku predict`、`eval` で使えます）",
             ),
             ModelKind::Encoder => lang.pick(
                 "a pretrained encoder; `chumoku embed`, `nearest`, `explain`, `trace` and `train DATA --from` are for it",

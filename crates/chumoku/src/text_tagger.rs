@@ -1,17 +1,25 @@
-//! A tagger: labelled spans in texts, by a conditional random field. Its folder, and what it is asked.
+//! A tagger: labelled spans in texts, by a conditional random field and, where it started from one, a pretrained encoder. Its
+//! folder, and what it is asked.
 
-use crate::crf::{Crf, Sums, Tags, best};
+use crate::crf::{Crf, Halves, Sums, TaggerBlend, Tags, Transitions, best};
 use crate::data::{Span, SpanUnit, SpannedText};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, Tensors, WEIGHTS, check_files, check_no_others, f32_bytes, fault, floats, no_tensor,
-    parse_weights, read, read_config, serialize, write_model,
+    CONFIG, ModelKind, ModelType, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, check_vocabulary,
+    f32_bytes, fault, floats, no_tensor, parse_weights, read, read_config, read_params, serialize, tensors_of,
+    write_model,
 };
+use crate::models::TokenTagger;
+use crate::of_layers::of_layers;
+use crate::pretrained::read_tokenizer;
 use crate::scoring::SpanScores;
+use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig};
+use crate::text::TextTokenizer;
 use crate::text_classifier::check_labels;
 use crate::{Error, Result, tr};
+use chumoku_kernels::Precision;
 use rayon::prelude::*;
-use safetensors::Dtype;
+use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
@@ -30,13 +38,17 @@ pub struct TaggerConfig {
     pub unit: SpanUnit,
     /// Whether each word has one, as with parts of speech.
     pub each_word: bool,
+    /// The network beside the conditional random field, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<TaggerNetworkConfig>,
 }
 
-/// A conditional random field, and the kinds of spans that it finds.
+/// A conditional random field, the network beside it, if there is one, and the kinds of spans that they find.
 #[derive(Debug)]
 pub struct TextTagger {
     pub(crate) config: TaggerConfig,
     pub(crate) crf: Crf,
+    pub(crate) network: Option<TaggerNetwork>,
 }
 
 /// A span that was found.
@@ -69,16 +81,43 @@ impl TextTagger {
         self.crf.hashes.len()
     }
 
-    fn tags(&self) -> Tags {
+    /// Whether a network stands beside the conditional random field.
+    pub fn has_network(&self) -> bool {
+        self.network.is_some()
+    }
+
+    /// Numbers in the network; 0 without one.
+    pub fn num_parameters(&self) -> usize {
+        self.network.as_ref().map_or(0, |network| network.params.values().len())
+    }
+
+    /// Sets how exact matrix products are.
+    pub fn set_precision(&mut self, precision: Precision) {
+        if let Some(network) = &mut self.network {
+            network.config.precision = precision;
+            network.params.set_precision(precision);
+        }
+        if let Some(network) = &mut self.config.network {
+            network.precision = precision;
+        }
+    }
+
+    pub(crate) fn tags(&self) -> Tags {
         Tags { kinds: self.config.labels.len(), each_word: self.config.each_word }
+    }
+
+    /// How much the two halves count.
+    pub(crate) fn shares(&self) -> TaggerBlend {
+        self.network.as_ref().map_or(TaggerBlend::CRF, |network| network.config.blend)
     }
 
     /// Finds the spans of each text, on all threads. They do not overlap, and a text's do not depend on the other texts.
     ///
     /// # Errors
-    /// If weights are so large that a probability is not a number.
+    /// If a text cannot be read as tokens, or weights are so large that a probability is not a number.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Vec<FoundSpan>>> {
-        texts.par_iter().map(|text| self.find(text, &self.config.unit.cut(text))).collect()
+        let rows: Vec<Cut<'_>> = texts.par_iter().map(|text| (*text, self.config.unit.cut(text))).collect();
+        self.find_all(&rows, &self.halves(&rows)?, self.shares())
     }
 
     /// The same of texts that a file has cut into words, whose words are kept.
@@ -86,18 +125,55 @@ impl TextTagger {
     /// # Errors
     /// See [`TextTagger::predict`].
     pub fn predict_rows(&self, rows: &[SpannedText]) -> Result<Vec<Vec<FoundSpan>>> {
-        rows.par_iter().map(|row| self.find(&row.text, &units(row, self.config.unit))).collect()
+        let rows = self.cut(rows);
+        self.find_all(&rows, &self.halves(&rows)?, self.shares())
     }
 
-    fn find(&self, text: &str, units: &[Range<usize>]) -> Result<Vec<FoundSpan>> {
+    /// Rows with their units.
+    pub(crate) fn cut<'a>(&self, rows: &'a [SpannedText]) -> Vec<Cut<'a>> {
+        rows.par_iter().map(|row| (row.text.as_str(), units(row, self.config.unit))).collect()
+    }
+
+    /// What both halves say of each text.
+    pub(crate) fn halves(&self, rows: &[Cut<'_>]) -> Result<Vec<Halves>> {
+        let network = match &self.network {
+            Some(network) => network.log_probabilities(rows)?,
+            None => vec![Vec::new(); rows.len()],
+        };
+        let labels = self.tags().count();
+        let of = |((text, units), network): (&Cut<'_>, Vec<f32>)| {
+            let known = self.crf.known(text, units, self.config.unit);
+            Halves { crf: self.crf.emissions(&known, labels), network }
+        };
+        Ok(rows.par_iter().zip(network).map(of).collect())
+    }
+
+    /// The spans of each text, where the halves count so much.
+    pub(crate) fn find_all(
+        &self,
+        rows: &[Cut<'_>],
+        halves: &[Halves],
+        shares: TaggerBlend,
+    ) -> Result<Vec<Vec<FoundSpan>>> {
+        let transitions = shares.transitions(&self.crf, self.tags());
+        let find = |((text, units), halves): (&Cut<'_>, &Halves)| {
+            self.find(text, units, &shares.emissions(halves), &transitions)
+        };
+        rows.par_iter().zip(halves).map(find).collect()
+    }
+
+    fn find(
+        &self,
+        text: &str,
+        units: &[Range<usize>],
+        emissions: &[f32],
+        transitions: &Transitions,
+    ) -> Result<Vec<FoundSpan>> {
         if units.is_empty() {
             return Ok(Vec::new());
         }
         let tags = self.tags();
-        let transitions = tags.transitions(&self.crf.transitions);
-        let known = self.crf.known(text, units, self.config.unit);
-        let emissions = self.crf.emissions(&known, tags.count());
-        let Some(sums) = Sums::of(&emissions, &transitions) else {
+        let Some(sums) = Sums::of(emissions, transitions) else {
             let problem = tr!(
                 "the model gives a probability that is not a number: its weights are too large to use",
                 "モデルの確率が数値になりません。重みが大きすぎて使えません"
@@ -109,11 +185,11 @@ impl TextTagger {
             let bytes = units[range.start].start..units[range.end - 1].end;
             let [start, end] = [bytes.start, bytes.end].map(|at| places.character(at));
             let path = tags.path(kind, range.len());
-            let probability = sums.probability(&transitions, range.start, &path, tags.inside(kind));
+            let probability = sums.probability(transitions, range.start, &path, tags.inside(kind));
             let label = self.config.labels[kind].clone();
             FoundSpan { span: Span { start, end, label }, text: text[bytes].to_owned(), probability }
         };
-        Ok(tags.decode(&best(&emissions, &transitions)).into_iter().map(span).collect())
+        Ok(tags.decode(&best(emissions, transitions)).into_iter().map(span).collect())
     }
 
     /// Scores on rows with spans, resampled with `seed`.
@@ -121,10 +197,20 @@ impl TextTagger {
     /// # Errors
     /// See [`TextTagger::predict`].
     pub fn score(&self, rows: &[SpannedText], seed: u64) -> Result<SpanScores> {
-        let found = self.predict_rows(rows)?;
-        let found: Vec<Vec<Span>> =
-            found.into_iter().map(|spans| spans.into_iter().map(|span| span.span).collect()).collect();
-        Ok(SpanScores::of(rows.iter().map(|row| &row.spans[..]).zip(found.iter().map(Vec::as_slice)), seed))
+        Ok(self.score_as(rows, &[self.shares()], seed)?.remove(0))
+    }
+
+    /// Scores where the halves count so much, for each of these shares.
+    pub(crate) fn score_as(&self, rows: &[SpannedText], shares: &[TaggerBlend], seed: u64) -> Result<Vec<SpanScores>> {
+        let cut = self.cut(rows);
+        let halves = self.halves(&cut)?;
+        let score = |&shares: &TaggerBlend| {
+            let found = self.find_all(&cut, &halves, shares)?;
+            let found: Vec<Vec<Span>> =
+                found.into_iter().map(|spans| spans.into_iter().map(|span| span.span).collect()).collect();
+            Ok(SpanScores::of(rows.iter().map(|row| &row.spans[..]).zip(found.iter().map(Vec::as_slice)), seed))
+        };
+        shares.iter().map(score).collect()
     }
 
     /// Writes `config.json` and `model.safetensors`, in the place of those of a model that is there.
@@ -133,20 +219,26 @@ impl TextTagger {
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files())
+        write_model(folder, &self.files()?)
     }
 
     /// The files that are needed to use it.
-    pub(crate) fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
+    pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
         let (features, labels) = (self.crf.hashes.len(), self.tags().count());
         let hashes = self.crf.hashes.iter().flat_map(|x| (*x as i64).to_le_bytes()).collect();
-        let tensors: Tensors = vec![
+        let mut tensors: Tensors = vec![
             (NAMES[0].into(), Dtype::I64, vec![features], hashes),
             (NAMES[1].into(), Dtype::F32, vec![features, labels], f32_bytes(&self.crf.weights)),
             (NAMES[2].into(), Dtype::F32, vec![labels + 1, labels], f32_bytes(&self.crf.transitions)),
         ];
-        vec![(CONFIG, config.into_bytes()), (WEIGHTS, serialize(&tensors))]
+        let mut files = vec![(CONFIG, config.into_bytes())];
+        if let Some(network) = &self.network {
+            tensors.extend(tensors_of(&network.params));
+            files.push((TOKENIZER, network.tokenizer.to_json()?.into_bytes()));
+        }
+        files.push((WEIGHTS, serialize(&tensors)));
+        Ok(files)
     }
 
     /// Reads a model folder, trusting nothing in it.
@@ -165,6 +257,7 @@ impl TextTagger {
             check_labels(&config.labels).map_err(|problem| fault(folder, CONFIG, problem))?;
         }
         let labels = Tags { kinds: config.labels.len(), each_word: config.each_word }.count();
+        config.network.iter().try_for_each(|network| network.check(labels)).map_err(|e| fault(folder, CONFIG, e))?;
         let bytes = read(folder, WEIGHTS)?;
         let tensors = parse_weights(folder, &bytes)?;
         let get = |name: &str, dtype: Dtype, shape: &[usize]| {
@@ -198,9 +291,24 @@ impl TextTagger {
                 return Err(fault(folder, WEIGHTS, problem));
             }
         }
-        check_no_others(folder, &tensors, None, &NAMES.map(str::to_owned))?;
-        Ok(TextTagger { config, crf: Crf { hashes, weights, transitions } })
+        let network = config.network.as_ref().map(|network| read_network(folder, &tensors, network)).transpose()?;
+        let layout = network.as_ref().map(|network| &**network.model.layout());
+        check_no_others(folder, &tensors, layout, &NAMES.map(str::to_owned))?;
+        Ok(TextTagger { config, crf: Crf { hashes, weights, transitions }, network })
     }
+}
+
+/// A text and its units, in bytes.
+pub(crate) type Cut<'a> = (&'a str, Vec<Range<usize>>);
+
+/// The network of a folder, and its tokenizer.
+fn read_network(folder: &Path, tensors: &SafeTensors<'_>, config: &TaggerNetworkConfig) -> Result<TaggerNetwork> {
+    check_files(folder, &[TOKENIZER])?;
+    let model = TokenTagger::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+    let params = read_params(folder, tensors, model.layout(), config.precision)?;
+    let tokenizer = TextTokenizer::of_pretrained(read_tokenizer(folder, config.model.encoder.vocab_size)?)?;
+    check_vocabulary(folder, TOKENIZER, &tokenizer, &config.vocabulary_sha256)?;
+    Ok(TaggerNetwork { config: config.clone(), model, params, tokenizer })
 }
 
 /// The units of a row: the words that its file has, else those of its text.

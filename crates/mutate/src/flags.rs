@@ -61,6 +61,7 @@ const PREDICT: Flags = &[
     ("--abstain", Of(&["0.5", "0.9", "0.9999", "0", "1", "95", "nan", "-1"])),
     ("--threshold", Of(&["a=0.5", "b=0.9", "0.3", "0", "a=", "=0.5", "nan", "a=b=0.5"])),
     ("--precision-at-least", Of(&["a=0.5", "b=0.9", "0.3", "1", "a=1", "x=0.9"])),
+    ("--html", Out),
     ("--profile", Alone),
     PRECISION,
 ];

@@ -278,6 +278,9 @@ pub(crate) struct Predict {
     /// Give the N most probable classes
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) top: Option<usize>,
+    /// Of a model that marks spans: write the texts with their spans in colour as an HTML page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Tell where the time went: stage by stage, and how much of it was multiplying
     #[arg(long)]
     pub(crate) profile: bool,

@@ -56,6 +56,13 @@ impl Model {
     }
 }
 
+impl Train {
+    /// The kind of classifier.
+    pub(crate) fn model(&self) -> Model {
+        self.model.unwrap_or(Model::Transformer)
+    }
+}
+
 /// What tokens are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tokens {
@@ -86,11 +93,11 @@ pub(crate) struct Train {
     pub(crate) task: Option<TaskName>,
     #[command(flatten)]
     pub(crate) several: SeveralLabels,
-    /// Kind of classifier; a network is joined with n-grams
-    #[arg(long, value_enum, default_value = "transformer")]
-    pub(crate) model: Model,
-    /// Start from a pretrained model: a folder with config.json, model.safetensors and tokenizer.json; a classifier from
-    /// an encoder, a language model from a language model
+    /// Kind of classifier; a network is joined with n-grams (default: transformer)
+    #[arg(long, value_enum)]
+    pub(crate) model: Option<Model>,
+    /// Start from a pretrained model: a folder with config.json, model.safetensors and tokenizer.json; a classifier or a
+    /// tagger from an encoder, a language model from a language model
     #[arg(long, value_name = "FOLDER")]
     pub(crate) from: Option<PathBuf>,
     /// With --from, what stays as it is: nothing, embeddings, so many layers with all below them, or all but the new head

@@ -62,16 +62,18 @@ pub(super) fn embedder(folder: &Path, precision: Option<Precision>) -> Result<&'
     Ok(Box::leak(Box::new(TextEmbedder::load(folder, precision.map(Into::into))?)))
 }
 
-/// A tagger, which has no products of matrices.
+/// A tagger, which without a network has no products of matrices.
 pub(super) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static TextTagger> {
-    if precision.is_some() {
+    let mut model = TextTagger::load(folder)?;
+    if precision.is_some() && !model.has_network() {
         let problem = tr!(
-            "--precision: a tagger has no matrix products; leave it out",
-            "--precision: 単語にラベルを付けるモデルには行列積がありません。指定を外してください"
+            "--precision: this tagger has no matrix products; leave it out",
+            "--precision: このモデルには行列積がありません。指定を外してください"
         );
         return Err(Usage(problem).into());
     }
-    Ok(Box::leak(Box::new(TextTagger::load(folder)?)))
+    precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
+    Ok(Box::leak(Box::new(model)))
 }
 
 /// An n-gram model, which has no products of matrices.

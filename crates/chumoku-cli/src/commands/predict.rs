@@ -180,6 +180,13 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     if ModelKind::of(&args.model)? == ModelKind::Tagger {
         return super::tagged::predict(args);
     }
+    if args.html.is_some() {
+        let problem = tr!(
+            "--html: only models that mark spans have such a page; chumoku explain --html shows the answers of others",
+            "--html: このページを書けるのは、スパンを示すモデルだけです。ほかのモデルの答えは chumoku explain --html で表示できます"
+        );
+        return Err(Usage(problem).into());
+    }
     let model = Model::load(args)?;
     if args.top.is_some() && model.tells_numbers() {
         let problem = tr!(

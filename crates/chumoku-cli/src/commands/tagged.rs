@@ -2,14 +2,17 @@
 
 use super::stream::{Form, Given, stream};
 use super::train::{classify::this_model, tag};
-use super::{load, read_options};
+use super::{load, model_name, read_options};
 use crate::args::{Eval, Predict};
 use crate::report::filled;
 use crate::{ExitCode, Usage, harmless};
-use chumoku::data::{is_conll, load_spans};
+use chumoku::data::{AtomicOutput, is_conll, load_spans};
+use chumoku::lang::lang;
 use chumoku::{FoundSpan, TextTagger, tr};
+use chumoku_view::spans_to_html;
 use serde_json::{Map, Value, json};
 use std::io::{IsTerminal, Write, stdout};
+use std::path::Path;
 
 pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
     let flags = [
@@ -26,6 +29,7 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
     }
     let model = load::tagger(&args.model, args.precision)?;
     let options = read_options(&args.reading, false)?;
+    let mut page = Page { place: args.html.as_deref(), model, name: model_name(&args.model), texts: Vec::new() };
     // What comes through a pipe can be read once, and has a text a line or row.
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
@@ -33,25 +37,59 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
         // Words that the file has are kept.
         let rows = load_spans(path, &options)?.examples;
         let found = model.predict_rows(&rows)?;
+        page.add(rows.iter().map(|row| row.text.as_str()).zip(&found));
+        page.write()?;
         return print(args, rows.iter().map(|row| row.text.as_str()).zip(found));
     }
     let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading, false)? {
         Given::Texts(texts) => texts,
         Given::Rows(source) if args.json => {
             let form = Form::Objects { unanswered: Map::from_iter([("spans".to_owned(), Value::Null)]) };
-            return stream(*source, form, args.strict, |texts| {
+            let ended = stream(*source, form, args.strict, |texts| {
                 let found = model.predict(texts)?;
+                page.add(texts.iter().copied().zip(&found));
                 Ok(texts.iter().zip(&found).map(|(text, spans)| vec![object(text, spans)]).collect())
-            });
+            })?;
+            page.write()?;
+            return Ok(ended);
         }
         Given::Rows(source) => {
-            return stream(*source, Form::Columns { names: &["spans"], bom: args.bom }, args.strict, |texts| {
-                Ok(model.predict(texts)?.iter().map(|spans| vec![list(spans)]).collect())
-            });
+            let ended = stream(*source, Form::Columns { names: &["spans"], bom: args.bom }, args.strict, |texts| {
+                let found = model.predict(texts)?;
+                page.add(texts.iter().copied().zip(&found));
+                Ok(found.iter().map(|spans| vec![list(spans)]).collect())
+            })?;
+            page.write()?;
+            return Ok(ended);
         }
     };
     let found = model.predict(&texts)?;
+    page.add(texts.iter().copied().zip(&found));
+    page.write()?;
     print(args, texts.into_iter().zip(found))
+}
+
+/// The page that was asked for, if one was.
+struct Page<'a> {
+    place: Option<&'a Path>,
+    model: &'a TextTagger,
+    name: String,
+    texts: Vec<(String, Vec<FoundSpan>)>,
+}
+
+impl Page<'_> {
+    fn add<'t>(&mut self, texts: impl Iterator<Item = (&'t str, &'t Vec<FoundSpan>)>) {
+        if self.place.is_some() {
+            self.texts.extend(texts.map(|(text, spans)| (text.to_owned(), spans.clone())));
+        }
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        let Some(place) = self.place else { return Ok(()) };
+        let page = spans_to_html(&self.name, &self.texts, self.model.labels(), lang());
+        AtomicOutput::write_whole(place, page.as_bytes())?;
+        Ok(())
+    }
 }
 
 fn print<'a>(args: &Predict, rows: impl Iterator<Item = (&'a str, Vec<FoundSpan>)>) -> anyhow::Result<ExitCode> {

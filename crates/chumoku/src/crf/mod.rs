@@ -1,16 +1,19 @@
 //! A conditional random field: a label for each unit of a text, by what is seen of it and by the label before
 //! (Lafferty, McCallum and Pereira 2001). `chain.rs` has the sums and their gradient, `features.rs` what is seen, `tags.rs` the
-//! labels, `fit.rs` the training.
+//! labels, `fit.rs` the training, `joined.rs` the network beside it.
 
 mod chain;
 mod features;
 mod fit;
+mod joined;
 mod tags;
 
 use crate::data::SpanUnit;
-pub(crate) use chain::{Sums, best};
+pub(crate) use chain::{Sums, Transitions, best};
 pub(crate) use features::features;
 pub(crate) use fit::{Corpus, Fit, Sentence, Settings};
+pub(crate) use joined::Halves;
+pub use joined::TaggerBlend;
 use std::ops::Range;
 pub(crate) use tags::Tags;
 

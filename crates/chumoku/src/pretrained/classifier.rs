@@ -8,7 +8,7 @@ use super::static_vectors::static_vectors;
 use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
 use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
-use crate::models::{Classifier, ClassifierConfig};
+use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
 use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
@@ -81,6 +81,11 @@ impl Origin {
     /// The classifier for so many classes.
     pub(crate) fn classifier(&self, num_classes: usize) -> ClassifierConfig {
         self.encoder.classifier(num_classes)
+    }
+
+    /// The encoder without a head.
+    pub(crate) fn text_encoder(&self) -> TextEncoderConfig {
+        self.encoder.config.clone()
     }
 
     /// The text of `config.json`, with what is ours.
@@ -187,6 +192,18 @@ impl Start {
             name if name.starts_with("head.") => Role::Welcome,
             _ => Role::Needed,
         };
+        self.fill(layout, seed, role)
+    }
+
+    /// The same of a model whose head, all that begins with `head.`, is another than the folder's.
+    ///
+    /// # Errors
+    /// As for [`Start::params`].
+    pub(crate) fn params_of_encoder(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
+        self.fill(layout, seed, |name| if name.starts_with("head.") { Role::New } else { Role::Needed })
+    }
+
+    fn fill(&self, layout: &Arc<Layout>, seed: u64, role: impl Fn(&str) -> Role) -> Result<Params<f32>> {
         let weights = Weights::read(&self.folder)?;
         weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
     }

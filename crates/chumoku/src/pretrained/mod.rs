@@ -20,7 +20,7 @@ pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
 pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
 pub(crate) use masked::{MASK, PAD, masked_model_files};
 pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
-pub(crate) use tokenizer::read_limit;
+pub(crate) use tokenizer::{read_limit, read_tokenizer};
 pub(crate) use translator::{PublishedTranslator, Writing};
 
 use crate::Result;

@@ -60,7 +60,7 @@ pub use run::{Event, Metric};
 pub use schedule::learning_rate;
 pub use seen::SeenTexts;
 pub use state::{Best, State};
-pub use tag::{TaggerData, TaggerOutcome, train_tagger};
+pub use tag::{TaggerData, TaggerOutcome, TaggerPlan, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
 pub use training::Training;
 pub use translate::{TranslatorOutcome, TranslatorPlan, train_translator};

@@ -27,8 +27,8 @@ impl TrainOptions {
                 fault(tr!("the text to watch is empty", "記録するテキストが空です"))
             }
             (Some(_), ModelKind::Tagger) => fault(tr!(
-                "watching attention: a tagger has none",
-                "単語にラベルを付けるモデルには記録するアテンションがありません"
+                "watching attention: not of a tagger",
+                "単語にラベルを付けるモデルのアテンションは記録できません"
             )),
             (Some(_), ModelKind::Ngrams) => fault(tr!(
                 "watching attention: an n-gram model has none",

@@ -27,7 +27,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     describe(&data);
     // Before there is a folder.
     args.class_weights.as_ref().map(|weights| weights.of(&data)).transpose()?;
-    if args.model == Model::Ngrams {
+    if args.model() == Model::Ngrams {
         return ngrams(args, &data, threads, start);
     }
     check_watched(args, &data)?;

@@ -45,16 +45,16 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         return Err(Usage(problem).into());
     }
     let asks = matches!(task, TaskName::Labels | TaskName::Score);
-    let has_networks = task == TaskName::Classify || asks && args.model != Model::Ngrams;
-    if !has_networks && args.model != Model::Transformer {
-        let name = args.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+    let has_networks = task == TaskName::Classify || asks && args.model() != Model::Ngrams;
+    if !has_networks && args.model() != Model::Transformer {
+        let name = args.model().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
             "--model {name}: only classifiers of one class a text can be of n-grams alone, and only classifiers recurrent networks; leave it out, or give --task classify",
             "--model {name}: n-gram だけのモデルは 1 テキスト 1 クラスの分類器だけ、再帰型ネットワークは分類器だけで選べます。指定を外すか、--task classify を指定してください"
         );
         return Err(Usage(problem).into());
     }
-    if !args.unlabelled.is_empty() && (task != TaskName::Classify || args.model != Model::Transformer) {
+    if !args.unlabelled.is_empty() && (task != TaskName::Classify || args.model() != Model::Transformer) {
         let problem = tr!(
             "--unlabelled: only a classifier with a transformer is pretrained first; to pretrain alone, give the texts \
              as DATA with --task mlm",
@@ -63,13 +63,14 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    let can_start = (asks || matches!(task, TaskName::Classify | TaskName::Lm)) && args.model == Model::Transformer;
+    let can_start = (asks || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
+        && args.model() == Model::Transformer;
     if args.from.is_some() && !can_start {
         let problem = tr!(
-            "--from: only classifiers with a transformer and language models can start from a pretrained model; leave it \
-             out, or give --task classify or --task lm and no other --model",
-            "--from: 事前学習済みのモデルから始められるのは、トランスフォーマーの分類器と言語モデルだけです。指定を外すか、\
-             --task classify か --task lm を指定し、ほかの --model は外してください"
+            "--from: only classifiers with a transformer, taggers and language models can start from a pretrained model; \
+             leave it out, or give --task classify, --task tag or --task lm and no other --model",
+            "--from: 事前学習済みのモデルから始められるのは、トランスフォーマーの分類器、単語にラベルを付けるモデル、言語モデルだけです。\
+             指定を外すか、--task classify、--task tag、--task lm のどれかを指定し、ほかの --model は外してください"
         );
         return Err(Usage(problem).into());
     }
@@ -188,7 +189,7 @@ impl<'a> Session<'a> {
         let mut options = TrainOptions::default();
         options.seed = args.seed;
         options.epochs = args.epochs;
-        options.network = args.model.network();
+        options.network = args.model().network();
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
@@ -224,7 +225,8 @@ impl<'a> Session<'a> {
         training.stop = &STOP;
         training.observe = Box::new(|event: Event<'_>| {
             // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
-            if !matches!(self.kind, ModelKind::Ngrams | ModelKind::Tagger) && matches!(event, Event::Said(..)) {
+            let is_next_saved = self.kind != ModelKind::Ngrams && self.has_checkpoints();
+            if is_next_saved && matches!(event, Event::Said(..)) {
                 NOTHING_YET.store(false, Ordering::Relaxed);
             }
             progress.show(event);
@@ -235,14 +237,25 @@ impl<'a> Session<'a> {
             Ok(outcome) => Ok(Some(outcome)),
             Err(error) if error.is_interrupted() => Ok(None),
             Err(error) if error.is_full_disk() => {
-                let doing = tr!(
-                    "the disk is full: make room, then run the same with --resume",
-                    "ディスクに空きがありません。空きを作ってから、同じコマンドに --resume を付けて実行してください"
-                );
+                let doing = match self.has_checkpoints() {
+                    true => tr!(
+                        "the disk is full: make room, then run the same with --resume",
+                        "ディスクに空きがありません。空きを作ってから、同じコマンドに --resume を付けて実行してください"
+                    ),
+                    false => tr!(
+                        "the disk is full: make room, then run the same again",
+                        "ディスクに空きがありません。空きを作ってから、同じコマンドをもう一度実行してください"
+                    ),
+                };
                 Err(anyhow::Error::from(error).context(doing))
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether what is trained is saved on the way: a tagger's network is, and without one it trains in one go.
+    fn has_checkpoints(&self) -> bool {
+        self.kind != ModelKind::Tagger || self.args.from.is_some()
     }
 
     /// Says how to begin again, there being nothing to continue, and gives the exit code.

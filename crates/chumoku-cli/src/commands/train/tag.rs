@@ -34,14 +34,20 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let session = Session::new(args, ModelKind::Tagger, threads, start)?;
     let trained = session.train(|training| train_tagger(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(false, &outcome.metrics, |place| {
+    session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let mut out = std::io::stdout().lock();
         if let Some(warning) = outcome.test.warning() {
             writeln!(out, "{}\n", filled(&warning))?;
         }
         writeln!(out, "{}\n", scored_on(&outcome.metrics, outcome.test.rows))?;
         let seen = lang().pick("baseline: names of training", "比較対象: 学習データの名前");
-        writeln!(out, "{}", comparison(&[(this_model(), &outcome.test), (seen, &outcome.dictionary)]))?;
+        let mut rows = vec![(this_model(), &outcome.test)];
+        if let Some([crf, network]) = &outcome.parts {
+            rows.push((lang().pick("network alone", "ネットワーク単独"), network));
+            rows.push((lang().pick("random field alone", "条件付き確率場単独"), crf));
+        }
+        rows.push((seen, &outcome.dictionary));
+        writeln!(out, "{}", comparison(&rows))?;
         write!(out, "{}", kinds(&outcome.test))?;
         writeln!(out, "\n  chumoku predict {} \"…\"", crate::commands::quoted(&place.display().to_string()))?;
         Ok(())
@@ -50,24 +56,40 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
 
 /// Refuses what a tagger does not have.
 fn check(args: &Train) -> anyhow::Result<()> {
+    if args.watch.is_some() {
+        return Err(Usage(tr!(
+            "--watch: the attention of a tagger is not recorded; leave it out",
+            "--watch: 単語にラベルを付けるモデルのアテンションは記録できません。指定を外してください"
+        ))
+        .into());
+    }
     let flags = [
+        ("--model", args.model.is_some()),
         ("--tokens", args.tokens.is_some()),
         ("--parts", args.parts.is_some()),
         ("--resume", args.resume),
-        ("--watch", args.watch.is_some()),
         ("--precision", args.precision != Precision::Medium),
     ];
-    match flags.into_iter().find(|(_, is_given)| *is_given) {
+    match flags.into_iter().find(|(_, is_given)| *is_given && args.from.is_none()) {
         None => Ok(()),
         Some((flag, _)) => Err(Usage(tr!(
-            "{flag}: a tagger has no network, and trains in one go; leave it out",
-            "{flag}: 単語にラベルを付けるモデルにはネットワークがなく、途中から再開する学習もありません。指定を外してください"
+            "{flag}: a tagger has no network unless it starts from an encoder, and trains in one go; leave it out, or give --from",
+            "{flag}: 単語にラベルを付けるモデルは、--from を指定しないとネットワークがなく、途中から再開する学習もありません。指定を外すか、--from \
+             を指定してください"
         ))
         .into()),
     }
 }
 
+/// A file of texts with spans.
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<SpannedTexts> {
+    if options.sheet.is_some() {
+        return Err(Usage(tr!(
+            "--sheet: texts with spans are read from JSONL and CoNLL files, which have no sheets; leave it out",
+            "--sheet: スパン付きのテキストは JSONL か CoNLL のファイルから読みます。シートはないので、指定を外してください"
+        ))
+        .into());
+    }
     let texts = load_spans(path, options)?;
     tell(["data", "データ"], &texts.description);
     if texts.skipped.count > 0 {

@@ -1,0 +1,88 @@
+//! Texts with their marked spans as one page that opens from disk: no script, no request.
+
+use crate::{hash, marked_up};
+use chumoku::FoundSpan;
+use chumoku::lang::{Lang, clean_text};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("spans.css");
+
+/// Colours of kinds; more kinds share them, and every span says what it is.
+const COLOURS: usize = 8;
+
+/// Texts that a page has at the most.
+const TEXTS: usize = 2000;
+
+fn escaped(text: &str) -> String {
+    marked_up(&clean_text(text))
+}
+
+/// A part of a text, as it stands there: line feeds and tabs are spaces.
+fn part(text: &str) -> String {
+    let plain = |c: char| if c.is_whitespace() && c.is_control() { ' ' } else { c };
+    marked_up(&text.chars().map(plain).collect::<String>())
+}
+
+/// Writes texts with their spans as one HTML page: each span in the colour of its kind, with the kind behind it; pointed at, it
+/// tells its probability.
+///
+/// `labels` are all kinds, in the order of their colours. The page's content security policy allows nothing but its own style
+/// sheet. Of more than 2,000 texts it has the first, and says so.
+#[must_use]
+pub fn spans_to_html(title: &str, texts: &[(String, Vec<FoundSpan>)], labels: &[String], lang: Lang) -> String {
+    // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+    let style = STYLE.replace("\r\n", "\n");
+    let heading = match lang {
+        Lang::En => format!("Spans found by {title}"),
+        Lang::Ja => format!("{title} が見つけたスパン"),
+    };
+    let heading = escaped(&heading);
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
+         http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; \
+         form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
+         name=\"referrer\" content=\"no-referrer\">\n<title>{heading} – Chumoku</title>\n<style>{style}</style>\n</head>\n<body>\n\
+         <h1><bdi>{heading}</bdi></h1>\n",
+        lang.code(),
+        hash(&style),
+    );
+    if texts.len() > TEXTS {
+        let note = match lang {
+            Lang::En => format!("The first {TEXTS} of {} texts.", texts.len()),
+            Lang::Ja => format!("{} 件のうち最初の {TEXTS} 件です。", texts.len()),
+        };
+        let _ = writeln!(out, "<p class=\"note\">{note}</p>");
+    }
+    let shown = &texts[..texts.len().min(TEXTS)];
+    let colour = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % COLOURS;
+    out.push_str("<ul class=\"kinds\">\n");
+    for label in labels {
+        let n = shown.iter().flat_map(|(_, spans)| spans).filter(|found| found.span.label == *label).count();
+        if n > 0 {
+            let _ = writeln!(out, "<li class=\"k{}\"><bdi>{}</bdi> {n}</li>", colour(label), escaped(label));
+        }
+    }
+    out.push_str("</ul>\n<ol class=\"texts\">\n");
+    for (text, spans) in shown {
+        let (mut letters, mut at) = (text.chars(), 0);
+        let mut take = |n: usize| part(&letters.by_ref().take(n).collect::<String>());
+        out.push_str("<li dir=\"auto\">");
+        for found in spans {
+            out.push_str(&take(found.span.start - at));
+            let inside = take(found.span.end - found.span.start);
+            let (label, percent) = (escaped(&found.span.label), 100.0 * found.probability);
+            let _ = write!(
+                out,
+                "<mark class=\"k{}\" title=\"{label} {percent:.1} %\">{inside}<small>{label}</small></mark>",
+                colour(&found.span.label)
+            );
+            at = found.span.end;
+        }
+        out.push_str(&take(usize::MAX));
+        out.push_str("</li>\n");
+    }
+    out.push_str("</ol>\n</body>\n</html>\n");
+    out
+}

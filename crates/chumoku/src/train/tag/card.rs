@@ -1,0 +1,147 @@
+//! The report of a tagger: what a list of the names seen in training finds, and the model card.
+
+use super::{TaggerData, TaggerPlan};
+use crate::data::{Span, SpannedText};
+use crate::lang::lang;
+use crate::lang::wording::thousands;
+use crate::scoring::{SpanScore, SpanScores};
+use crate::text_tagger::{TextTagger, units};
+use crate::tr;
+use crate::train::card::{cell, interrupted_after, score_heading};
+use crate::train::run::Ended;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+/// Scores of marking every stretch of units that was a span in training, the longest first, as what it was most often.
+pub(super) fn dictionary(data: &TaggerData, rows: &[SpannedText], seed: u64) -> SpanScores {
+    let mut names: HashMap<String, Vec<usize>> = HashMap::new();
+    let slice = |row: &SpannedText, start: usize, end: usize| -> String {
+        row.text.chars().skip(start).take(end - start).collect()
+    };
+    for row in data.train.iter().chain(&data.valid) {
+        for span in &row.spans {
+            let kind = data.labels.binary_search(&span.label).unwrap_or_default();
+            let counts = names.entry(slice(row, span.start, span.end)).or_insert_with(|| vec![0; data.labels.len()]);
+            counts[kind] += 1;
+        }
+    }
+    let lengths: HashSet<usize> = names.keys().map(|name| name.chars().count()).collect();
+    let mut lengths: Vec<usize> = lengths.into_iter().collect();
+    lengths.sort_by_key(|&n| std::cmp::Reverse(n));
+    let find = |row: &SpannedText| {
+        let letters: Vec<(usize, char)> = row.text.char_indices().collect();
+        let byte = |at: usize| letters.get(at).map_or(row.text.len(), |(at, _)| *at);
+        let units = units(row, data.unit);
+        let (starts, ends): (HashSet<usize>, HashSet<usize>) = units.iter().map(|unit| (unit.start, unit.end)).unzip();
+        let (mut found, mut at) = (Vec::new(), 0);
+        while at < letters.len() {
+            let fits = |n: &&usize| {
+                at + **n <= letters.len()
+                    && starts.contains(&byte(at))
+                    && ends.contains(&byte(at + **n))
+                    && names.contains_key(&row.text[byte(at)..byte(at + **n)])
+            };
+            match lengths.iter().find(fits) {
+                None => at += 1,
+                Some(&n) => {
+                    let counts = &names[&row.text[byte(at)..byte(at + n)]];
+                    let kind = (0..counts.len()).fold(0, |best, k| if counts[k] > counts[best] { k } else { best });
+                    found.push(Span { start: at, end: at + n, label: data.labels[kind].clone() });
+                    at += n;
+                }
+            }
+        }
+        found
+    };
+    let found: Vec<Vec<Span>> = rows.iter().map(find).collect();
+    SpanScores::of(rows.iter().map(|row| &row.spans[..]).zip(found.iter().map(Vec::as_slice)), seed)
+}
+
+/// Scores on the rows that are reported on.
+pub(super) struct Scored<'a> {
+    pub(super) test: &'a SpanScores,
+    /// Of the conditional random field and the network alone, where there is a network.
+    pub(super) parts: &'a Option<[SpanScores; 2]>,
+    pub(super) dictionary: &'a SpanScores,
+}
+
+/// The model card.
+pub(super) fn card(
+    model: &TextTagger,
+    data: &TaggerData,
+    of_network: Option<(&TaggerPlan, &Ended)>,
+    Scored { test, parts, dictionary }: Scored<'_>,
+    (part, seed): (&str, u64),
+) -> String {
+    let labels: String = cell(&data.labels.join(lang().pick(", ", "、"))).chars().take(200).collect();
+    let mut card = tr!("# Tagger: {labels}\n\n", "# 単語にラベルを付けるモデル: {labels}\n\n");
+    if let Some((_, ended)) = of_network.filter(|(_, ended)| ended.interrupted) {
+        card += &interrupted_after(ended.state.epoch);
+    }
+    if let Some(warning) = test.warning() {
+        let _ = writeln!(card, "**{warning}**\n");
+    }
+    let (features, version) = (thousands(model.num_features()), env!("CARGO_PKG_VERSION"));
+    card += &match of_network {
+        None => tr!(
+            "A conditional random field over {features} features, trained from scratch with Chumoku {version}; no network.\n\n",
+            "{features} 個の特徴による条件付き確率場（CRF）です。Chumoku {version} でゼロから学習しました。ネットワークは使っていません。\n\n"
+        ),
+        Some((plan, _)) => {
+            let (kind, parameters) = (&plan.fine_tuning.model_type, thousands(model.num_parameters()));
+            let shares = model.shares();
+            tr!(
+                "A pretrained encoder ({kind}, {parameters} parameters) fine-tuned with Chumoku {version}, joined with a conditional \
+                 random field over {features} features. The network counts {:.2} times, the conditional random field {:.2} times, as \
+                 fitted on the validation rows.\n\n",
+                "事前学習済みのエンコーダー（{kind}、パラメータ {parameters}）を Chumoku {version} でファインチューニングし、{features} 個の特徴による条件付き\
+                 確率場（CRF）と組み合わせたものです。検証データで決めた重みは、ネットワークが {:.2}、CRF が {:.2} です。\n\n",
+                shares.network,
+                shares.crf
+            )
+        }
+    };
+    card += &score_heading(test.rows, part);
+    card += lang().pick("| | precision | recall | F1 | spans |", "| | 適合率 | 再現率 | F1 | スパン |");
+    card += "\n|---|---|---|---|---|\n";
+    let mut row = |name: &str, score: &SpanScore| {
+        let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| format!("{:.1} %", 100.0 * x));
+        let _ = writeln!(card, "| {} | {p} | {r} | {f} | {} |", cell(name), score.spans);
+    };
+    row(lang().pick("**this model**", "**このモデル**"), &test.all);
+    if let Some([crf, network]) = parts {
+        row(lang().pick("network alone", "ネットワーク単独"), &network.all);
+        row(lang().pick("conditional random field alone", "条件付き確率場（CRF）単独"), &crf.all);
+    }
+    row(
+        lang().pick("names seen in training alone (baseline)", "学習データにある名前だけ（比較対象）"),
+        &dictionary.all,
+    );
+    test.kinds.iter().for_each(|kind| row(&kind.label, kind));
+    card += &tr!(
+        "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and spans: `{}`. Seed {seed}.\n",
+        "\n## データ\n\n学習 {} 行、検証 {} 行、テスト {} 行。テキストとスパンの SHA-256: `{}`。シード {seed}。\n",
+        data.train.len(),
+        data.valid.len(),
+        data.test.len(),
+        data.fingerprint()
+    );
+    for (i, note) in data.notes.iter().enumerate() {
+        let _ = writeln!(card, "{}- {note}", if i == 0 { "\n" } else { "" });
+    }
+    let limits = match of_network {
+        None => tr!(
+            "The model knows nothing but its training rows: names that are in none of them are found by their form and surroundings \
+             alone.",
+            "このモデルが知っているのは学習データだけです。学習データにない名前は、語形と前後の語だけで判断します。"
+        ),
+        Some(_) => tr!(
+            "Beside its training rows the model knows what the encoder learnt of its own texts, with their errors and prejudices.",
+            "学習データのほかに、エンコーダーが事前学習のテキストから得たことを、その誤りや偏りも含めて使います。"
+        ),
+    };
+    card + &tr!(
+        "\n## Limits\n\n{limits} Texts in another language, style or subject are marked badly.\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\n```\n",
+        "\n## 限界\n\n{limits}言語・文体・話題の異なるテキストでは、印はあてになりません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \"テキスト\"\n```\n"
+    )
+}

@@ -1,0 +1,298 @@
+//! The network of a tagger: a pretrained encoder that learns a tag for each unit of a text (Devlin et al. 2019, section 5.3).
+
+use super::choose::{Truth, span_f1};
+use super::{Network, TaggerData};
+use crate::crf::{TaggerBlend, Tags, best};
+use crate::data::{SpanUnit, SpannedText};
+use crate::inference::Framed;
+use crate::lang::lang;
+use crate::lang::wording::{count, thousands};
+use crate::models::{TokenTagger, TokenTaggerConfig};
+use crate::nn::{BodyConfig, DenseHead, HeadActivation};
+use crate::params::{Layout, Params};
+use crate::pretrained::Start;
+use crate::scoring::mean_loss;
+use crate::tagger_network::{
+    Packed, Piece, TaggerNetwork, TaggerNetworkConfig, UnitRow, log_probabilities, pieces, unit_rows,
+};
+use crate::text::TextTokenizer;
+use crate::text_tagger::{Cut, units};
+use crate::train::memory::{FORWARD, Footing, Held, evaluation_share};
+use crate::train::names::{label, network_sizes};
+use crate::train::parts::Learnt;
+use crate::train::run::{Evaluation, Metric, Place, Trainable, run, sha256_of_numbers};
+use crate::train::{Event, FineTuning, Plan, Settings, Shape, TrainOptions, batches};
+use crate::{Result, stages, tr};
+use chumoku_kernels::CrossEntropy;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Everything that decides the training of a tagger's network beside the data and the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TaggerPlan {
+    /// The model.
+    pub model: TokenTaggerConfig,
+    /// How it is trained.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// How the pretrained encoder is fine-tuned.
+    pub fine_tuning: FineTuning,
+}
+
+/// Characters of one token that are told apart.
+const PLACES: usize = 8;
+
+impl TaggerPlan {
+    /// The plan for rows of these lengths, those around texts included.
+    fn new(start: &Start, data: &TaggerData, lengths: &[usize], options: &TrainOptions) -> TaggerPlan {
+        let (tags, encoder) = (data.tags().count(), start.origin.text_encoder());
+        let shape = Shape { lengths, class_rows: &vec![1; tags], vocab_size: encoder.vocab_size };
+        let Plan { mut settings, fine_tuning, model: classifier, .. } =
+            Plan::fine_tuning(&shape, start.origin.classifier(tags), start.origin.model_type(), start.limit);
+        let mut fine_tuning = fine_tuning.expect("a plan of fine-tuning has it");
+        settings.epochs = options.epochs.unwrap_or((15_000 / data.train.len().max(1)).clamp(4, 20) as u64);
+        settings.patience = settings.epochs;
+        settings.label_smoothing = 0.0;
+        settings.precision = options.precision;
+        settings.parts = options.parts.unwrap_or(settings.parts);
+        fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
+        fine_tuning.freeze.adjust(&mut settings);
+        // What one token holds several characters of is told apart by more than a sum.
+        let is_by_character = data.unit == SpanUnit::Characters;
+        let model = TokenTaggerConfig {
+            num_tags: tags,
+            num_places: if is_by_character { PLACES } else { 1 },
+            head_dropout: classifier.head_dropout,
+            head_dense: is_by_character.then(|| DenseHead::new(HeadActivation::Gelu)),
+            encoder,
+        };
+        TaggerPlan { model, settings, fine_tuning }
+    }
+}
+
+/// Rows ready for the network.
+struct Part {
+    rows: Vec<UnitRow>,
+    /// The tag of each unit of each row.
+    tags: Vec<Vec<u32>>,
+}
+
+impl Part {
+    fn of(data: &TaggerData, rows: &[SpannedText], tokenizer: &TextTokenizer) -> Result<Part> {
+        let cut: Vec<Cut<'_>> = rows.par_iter().map(|row| (row.text.as_str(), units(row, data.unit))).collect();
+        let of = |((_, units), row): (&Cut<'_>, &SpannedText)| {
+            data.unit_labels(row, units).into_iter().map(|tag| tag as u32).collect::<Vec<u32>>()
+        };
+        let tags = cut.par_iter().zip(rows).map(of).collect();
+        Ok(Part { rows: unit_rows(tokenizer, &cut)?, tags })
+    }
+
+    fn tokens(&self) -> usize {
+        self.rows.iter().map(|row| row.ids.len()).sum()
+    }
+}
+
+/// Fine-tunes the encoder of a folder. How much it counts is not yet fitted.
+///
+/// # Errors
+/// If the encoder cannot be read, the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub(super) fn train(
+    data: &TaggerData,
+    folder: &Path,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Network> {
+    let cutting = stages::begin(stages::TOKENS);
+    let held = Held::measure();
+    let start = Start::read(folder)?;
+    let tokenizer = &start.tokenizer;
+    let [learnt, judged] = [&data.train, &data.valid].map(|rows| Part::of(data, rows, tokenizer));
+    let (learnt, judged) = (learnt?, judged?);
+    let lengths: Vec<usize> = learnt.rows.iter().map(|row| row.ids.len() + tokenizer.frame().len()).collect();
+    let plan = TaggerPlan::new(&start, data, &lengths, options);
+    let model = TokenTagger::new(plan.model.clone())?;
+    // Without validation rows the training rows have to do.
+    let is_held_out = !data.valid.is_empty();
+    let truth = if is_held_out { &data.valid } else { &data.train };
+    let mut task = Tagging {
+        fingerprint: format!("{} {}", data.fingerprint(), tokenizer.vocabulary_sha256()),
+        tags: data.tags(),
+        truth: truth.par_iter().map(|row| Truth::of(data, row, &units(row, data.unit))).collect(),
+        plan: &plan,
+        model: &model,
+        start: &start,
+        learnt,
+        judged,
+        is_held_out,
+        pieces: Vec::new(),
+        held,
+    };
+    task.pieces = pieces(&task.learnt.rows, task.framed().window());
+    drop(cutting);
+    task.describe(observe);
+    let ended = run(&task, options, None, out, stop, observe)?;
+    drop(task);
+    let config = TaggerNetworkConfig {
+        blend: TaggerBlend::NETWORK,
+        max_tokens: plan.fine_tuning.max_tokens,
+        precision: plan.settings.precision,
+        vocabulary_sha256: start.tokenizer.vocabulary_sha256(),
+        model: plan.model.clone(),
+    };
+    let network = TaggerNetwork { config, model, params: ended.params().thaw(), tokenizer: start.tokenizer };
+    Ok(Network { network, plan, ended })
+}
+
+/// The task of a tagger's network.
+struct Tagging<'a> {
+    plan: &'a TaggerPlan,
+    model: &'a TokenTagger,
+    start: &'a Start,
+    tags: Tags,
+    learnt: Part,
+    judged: Part,
+    /// The true spans of what is judged by.
+    truth: Vec<Truth>,
+    is_held_out: bool,
+    /// What is read of the training rows.
+    pieces: Vec<Piece>,
+    /// Of data and tokens.
+    fingerprint: String,
+    /// What the process held before.
+    held: Held,
+}
+
+impl Tagging<'_> {
+    fn framed(&self) -> Framed<'_> {
+        Framed { frame: self.start.tokenizer.frame(), most: self.plan.fine_tuning.max_tokens }
+    }
+
+    fn length(&self, piece: &Piece) -> usize {
+        piece.read.len() + self.framed().frame.len()
+    }
+
+    fn body(&self) -> BodyConfig {
+        self.plan.model.encoder.encoder.clone().into()
+    }
+
+    /// Says what the tokens and the model are like.
+    fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
+        let mut lengths: Vec<usize> = self.learnt.rows.iter().map(|row| row.ids.len()).collect();
+        lengths.sort_unstable();
+        let (median, longest) = (lengths.get(lengths.len() / 2).unwrap_or(&0), lengths.last().unwrap_or(&0));
+        let mut say = |what, text| observe(Event::Said(what, text));
+        say(
+            label("tokens"),
+            tr!(
+                "{} in the training rows (median {median}, longest {longest}), vocabulary {}",
+                "学習データに {}（中央値 {median}、最長 {longest}）、語彙 {}",
+                thousands(self.learnt.tokens()),
+                thousands(self.plan.model.encoder.vocab_size)
+            ),
+        );
+        say(
+            label("model"),
+            tr!(
+                "{}, transformer, {}: {} parameters",
+                "{}、トランスフォーマー、{}、パラメータ {}",
+                self.plan.fine_tuning.model_type,
+                network_sizes(&self.body(), lang()),
+                thousands(self.model.layout().len())
+            ),
+        );
+        let window = self.framed().window();
+        let long = lengths.iter().filter(|&&length| length > window).count();
+        if long > 0 {
+            let rows = count(long as u64, "row");
+            say(
+                label("long"),
+                tr!(
+                    "{rows} of more than {window} tokens: nothing is cut; they are read in windows that overlap by half",
+                    "{window} トークンを超える行が {long} 行。切り捨てはせず、半分ずつ重なる窓で読みます"
+                ),
+            );
+        }
+    }
+}
+
+impl Trainable for Tagging<'_> {
+    fn layout(&self) -> &Arc<Layout> {
+        self.model.layout()
+    }
+
+    fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
+        let params = self.start.params_of_encoder(self.layout(), seed)?;
+        let sha256 = sha256_of_numbers(params.values());
+        Ok((self.plan.fine_tuning.freeze.apply(&params, seed), sha256))
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.plan.settings
+    }
+
+    fn fingerprint(&self) -> String {
+        let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
+        format!("{} {plan}", self.fingerprint)
+    }
+
+    fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = self.pieces.iter().map(|piece| self.length(piece)).collect();
+        batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
+    }
+
+    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt> {
+        let read = rows.iter().map(|&row| &self.pieces[row]);
+        let packed = Packed::of(self.framed(), &self.learnt.rows, read.clone());
+        let tags: Vec<u32> =
+            read.flat_map(|piece| &self.learnt.tags[piece.row][piece.units.clone()]).copied().collect();
+        let options = CrossEntropy { label_smoothing: self.plan.settings.label_smoothing, class_weights: None };
+        let loss = self.model.loss(params, packed.tokens(), (packed.units(), &tags), &options, at.mode(), grads)?;
+        Ok(Learnt { loss: loss.into(), weight: tags.len() as f64, tokens: packed.ids.len() })
+    }
+
+    fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
+        let part = if self.is_held_out { &self.judged } else { &self.learnt };
+        let log_p = log_probabilities(self.model, params, self.framed(), &part.rows)?;
+        let labels = self.tags.count();
+        let transitions = self.tags.transitions(&vec![0.0; (labels + 1) * labels]);
+        let found: Vec<Vec<usize>> = log_p.par_iter().map(|log_p| best(log_p, &transitions)).collect();
+        let f1 = span_f1(self.truth.iter().zip(found), self.tags);
+        let units: Vec<Vec<f32>> = log_p.iter().flat_map(|row| row.chunks_exact(labels)).map(<[f32]>::to_vec).collect();
+        let loss = mean_loss(&units, &part.tags.concat());
+        let metric = |name, key, value, is_share| Metric { name, key, value, is_share };
+        let metrics = vec![
+            metric(lang().pick("loss", "損失"), "log_loss", loss, false),
+            metric(lang().pick("span F1", "スパンの F1"), "span_f1", f1, true),
+        ];
+        Ok(Evaluation { score: f1, loss, metrics, is_held_out: self.is_held_out })
+    }
+
+    fn work(&self, batch: &[usize]) -> Option<u64> {
+        let of_piece = |&piece: &usize| multiply_adds(&self.plan.model, self.length(&self.pieces[piece]) as f64);
+        Some((batch.iter().map(of_piece).sum::<f64>() / FORWARD) as u64)
+    }
+
+    fn evaluation_share(&self) -> f64 {
+        evaluation_share(self.learnt.tokens(), self.judged.tokens())
+    }
+
+    fn footing(&self) -> Footing {
+        Footing { base: self.held.now, ..Footing::default() }
+    }
+
+    fn activations(&self) -> usize {
+        let per_token = self.body().numbers_per_token() + 6 * self.plan.model.encoder.encoder.d_model;
+        self.plan.settings.batch_tokens * per_token
+    }
+}
+
+/// Multiply–adds of reading so many tokens once, about.
+fn multiply_adds(model: &TokenTaggerConfig, tokens: f64) -> f64 {
+    let c = &model.encoder.encoder;
+    let [layers, width, inner] = [c.num_layers, c.d_model, c.d_ff].map(|n| n as f64);
+    tokens * layers * (4.0 * width * width + 2.0 * width * inner + 2.0 * width * tokens)
+}
