@@ -134,14 +134,19 @@ class TextClassifier(Estimator):
     def predict(self, X: Iterable[str]) -> Any:
         """The most probable class of each text: an array of the labels' own type.
 
+        Where classes stand in a tree (A/B/C) the answer goes from its top down, as that of the command does.
+
         If texts may have several labels: for each text the list of its labels, the most probable first; or scikit-learn's
         indicators, (texts, labels) of 0 and 1, if it was fitted with such.
         """
         probabilities = self.predict_proba(X)
         thresholds = self._model.thresholds
-        if thresholds is None:
-            return self.classes_[probabilities.argmax(1)]
         import numpy
+
+        if thresholds is None:
+            place = numpy.argsort(self._order)
+            answers = self._model.answers(probabilities[:, place].tolist())
+            return self.classes_[probabilities.argmax(1) if answers is None else place[answers]]
 
         holds = probabilities >= numpy.asarray(thresholds, numpy.float32)[self._order]
         if self._is_indicator:
