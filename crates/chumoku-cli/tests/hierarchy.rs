@@ -132,6 +132,9 @@ fn paths_are_told_and_scored_at_each_level() {
     assert!(plain.stdout.starts_with("home/kitchen/knives\t"), "{plain:#?}");
     let why = place.run(&["explain", "model", "--json", "-", text]).ok().json();
     assert_eq!(why["label"], "home/kitchen/knives");
+    assert!(is_nested(why["levels"].as_array().unwrap()), "{}", why["levels"]);
+    let why = place.run(&["explain", "model", text]).ok();
+    assert!(why.stdout.contains("›  home/kitchen/knives"), "{why:#?}");
 
     // The tree changes no weights: as plain names the model is the same.
     let none = ["--hierarchy", "none", "--out", "none"];
