@@ -132,11 +132,11 @@ fn labelled(
     if dataset.skipped.count > 0 {
         tell(["skipped", "除外"], &dataset.skipped.to_string());
     }
-    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
     if let Some(tree) = hierarchy {
         dataset.examples.iter_mut().for_each(|example| example.label = tree.tidy(&example.label));
     }
+    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
+    pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
     dataset.check_known_labels(labels)?;
     let seen = tell_of_seen(args, &texts)?;
     Ok((dataset, seen))

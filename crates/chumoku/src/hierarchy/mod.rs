@@ -110,7 +110,7 @@ impl Hierarchy {
         loop {
             let stop = at.and_then(|node| self.classes.iter().position(|of| *of == node));
             let mut best = stop.map(|class| (of_classes[class], None));
-            for (node, of) in self.nodes.iter().enumerate().filter(|(_, of)| of.parent == at) {
+            for (node, _) in self.nodes.iter().enumerate().filter(|(_, of)| of.parent == at) {
                 if best.is_none_or(|(most, _)| probabilities[node] > most) {
                     best = Some((probabilities[node], Some(node)));
                 }

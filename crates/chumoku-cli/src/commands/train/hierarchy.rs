@@ -52,7 +52,7 @@ fn named(asked: &str) -> anyhow::Result<Paths> {
 /// The tree in a line.
 fn said(tree: &Hierarchy, paths: &Paths, is_found: bool) -> String {
     let counts: Vec<String> = (1..=tree.depth()).map(|level| thousands(tree.nodes_at(level))).collect();
-    let (depth, counts) = (tree.depth(), counts.join(lang().pick(" / ", "、")));
+    let (depth, counts) = (tree.depth(), counts.join(lang().pick(", ", "、")));
     match paths {
         Paths::Separator(separator) => {
             let separator = harmless(separator.trim());
