@@ -2,7 +2,7 @@
 
 use chumoku::data::thousands;
 use chumoku::lang::lang;
-use chumoku::train::{LabelScores, Scores};
+use chumoku::train::{LabelScores, Scores, TreeScores};
 use chumoku::{Lang, tr};
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -57,6 +57,49 @@ pub(crate) fn comparison(rows: &[(&str, &Scores)]) -> String {
         let _ = writeln!(out, "{} {accuracy:>9} {macro_f1:>9}   {interval}", fit(name, 30));
     }
     out
+}
+
+/// Levels of a tree that a table has room for: the first ones and the last.
+const MOST_LEVELS: usize = 4;
+
+/// Accuracy and macro-F1 of each predictor at each level, where classes stand in a tree, and where errors begin.
+pub(crate) fn levels(rows: &[(&str, &Scores)]) -> String {
+    let trees: Vec<(&str, &TreeScores)> =
+        rows.iter().filter_map(|(name, scores)| Some((*name, scores.hierarchy.as_ref()?))).collect();
+    let Some((_, first)) = trees.first() else { return String::new() };
+    let depth = first.levels.len();
+    let shown: Vec<usize> = (0..depth).filter(|&at| at + 1 < MOST_LEVELS || at + 1 == depth).collect();
+    let headings = shown.iter().map(|at| right(&tr!("level {}", "{} 段目", at + 1), 9)).collect::<Vec<_>>().join(" ");
+    let [accuracy, macro_f1, whole] = match lang() {
+        Lang::En => ["accuracy by level", "macro-F1 by level", "hierarchical F1"],
+        Lang::Ja => ["段ごとの正解率", "段ごとのマクロ F1", "階層 F1"],
+    };
+    let mut out = format!("{} {headings}  {whole}\n", fit(accuracy, 30));
+    for (name, tree) in &trees {
+        let cells: Vec<String> = shown.iter().map(|&at| right(&percent(tree.levels[at].accuracy), 9)).collect();
+        let _ = writeln!(out, "{} {}  {}", fit(name, 30), cells.join(" "), right(&percent(tree.f1), whole.width()));
+    }
+    let _ = writeln!(out, "{} {headings}", fit(macro_f1, 30));
+    for (name, tree) in &trees {
+        let cells: Vec<String> = shown.iter().map(|&at| right(&percent(tree.levels[at].macro_f1), 9)).collect();
+        let _ = writeln!(out, "{} {}", fit(name, 30), cells.join(" "));
+    }
+    let wrong: usize = first.levels.iter().map(|level| level.first_wrong).sum();
+    if wrong > 0 {
+        let part = |level: &chumoku::train::TreeLevel| {
+            let (rows, level) = (thousands(level.first_wrong), level.level);
+            match level {
+                1 => tr!("{rows} at level 1 already", "1 段目ですでに誤り {rows}"),
+                _ => tr!("{rows} at level {level} below the right parent", "親は正しく {level} 段目で誤り {rows}"),
+            }
+        };
+        let parts: Vec<String> = first.levels.iter().map(part).collect();
+        let (parts, wrong) = (parts.join(lang().pick(", ", "、")), thousands(wrong));
+        let said = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
+        let _ = writeln!(out, "\n{}", wrap(&said, 80));
+    }
+    out.push('\n');
+    out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 /// Precision and recall of each class and, where they are few, the confusion matrix. `all` says where there are figures
@@ -256,9 +299,12 @@ pub(crate) fn sure_answers(promises: &serde_json::Value) -> String {
                 "\n確信のあるときだけ答える場合（predict --abstain）:\n"
             );
         }
+        // Of a tree, how many of the answers are whole paths.
+        let whole = promise["ends"].as_array().and_then(|ends| ends.last()?.as_f64()).map(percent);
+        let whole = whole.map_or(String::new(), |whole| tr!("; whole paths {whole:>7}", "、パス全体 {whole:>7}"));
         out += &tr!(
-            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them rightly\n",
-            "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}\n"
+            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them rightly{whole}\n",
+            "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}{whole}\n"
         );
     }
     out

@@ -113,6 +113,16 @@ impl Classifier {
         })
     }
 
+    /// The answer to each row of probabilities, a class number, where classes stand in a tree and the answer goes by its nodes; else
+    /// None: the most probable class.
+    fn answers(&self, probabilities: Vec<Vec<f32>>) -> Option<Vec<usize>> {
+        let tree = match &self.0 {
+            Model::Network(model) => model.config().hierarchy.as_ref(),
+            Model::Ngrams(model) => model.config().hierarchy.as_ref(),
+        };
+        tree.map(|tree| probabilities.iter().map(|row| tree.answer(row)).collect())
+    }
+
     /// Why this text gets its answer; `name` is what the model is called.
     fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
         on_pool(py, || match &self.0 {

@@ -1,6 +1,7 @@
 //! When to say "I do not know": from which confidence on answers are right as often as was asked for, and which texts are unlike
 //! those of training.
 
+use crate::hierarchy::Hierarchy;
 use crate::ngram::Answer;
 use crate::scoring::largest;
 use crate::tr;
@@ -27,7 +28,14 @@ pub struct Caution {
     /// least probable one that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Vec<Step>>,
+    /// Of classes that stand in a tree, how sure the answer is at each level: a validation row each, some thousands at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<SureLevels>,
 }
+
+/// How sure an answer is at each level of the tree of its classes, and at how many levels from the top it is right.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SureLevels(pub Vec<f32>, pub usize);
 
 /// From which probability on rows are taken for a class.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,22 +71,37 @@ const STEPS: usize = 100;
 const CLASS_STEPS: usize = 32;
 /// The share of training-like texts that are taken for unlike.
 const UNLIKE: f64 = 0.01;
+/// Rows of which all levels are kept.
+const LEVEL_ROWS: usize = 4_000;
 /// Fewest rows that tell which texts are unlike.
 const LEAST_ROWS: usize = 20;
 
 impl Caution {
     /// From validation rows: of each the confidence, and whether the answer is right; and the shares of known n-grams, if any.
     pub(crate) fn fit(rows: &[(f32, bool)], known: &[f32]) -> Caution {
-        Caution { rows: rows.len(), steps: curve(rows), least_known: least_known(known), classes: Vec::new() }
+        Caution { rows: rows.len(), steps: curve(rows), least_known: least_known(known), ..Caution::default() }
     }
 
-    /// From validation rows of one class each: probabilities, right answers, and shares of known n-grams.
-    pub(crate) fn of_classes(probabilities: &[Vec<f32>], labels: &[u32], known: &[f32]) -> Caution {
+    /// From validation rows of one class each: probabilities, right answers, and shares of known n-grams; and the tree that the
+    /// classes stand in, if they do.
+    pub(crate) fn of_classes(
+        probabilities: &[Vec<f32>],
+        labels: &[u32],
+        known: &[f32],
+        hierarchy: Option<&Hierarchy>,
+    ) -> Caution {
+        let answer = |p: &Vec<f32>| hierarchy.map_or_else(|| largest(p) as usize, |tree| tree.answer(p));
         let sure = probabilities.iter().zip(labels).map(|(p, &label)| {
-            let class = largest(p);
-            (p[class as usize], class == label)
+            let class = answer(p);
+            (p[class], class as u32 == label)
         });
-        Caution::fit(&sure.collect::<Vec<_>>(), known).with_classes(probabilities, labels)
+        let mut caution = Caution::fit(&sure.collect::<Vec<_>>(), known).with_classes(probabilities, labels);
+        let rows = probabilities.iter().zip(labels).step_by(labels.len().div_ceil(LEVEL_ROWS).max(1));
+        if let Some(tree) = hierarchy {
+            let levels = |(p, &label): (&Vec<f32>, &u32)| SureLevels::of(tree, p, answer(p), label);
+            caution.levels = rows.map(levels).collect();
+        }
+        caution
     }
 
     /// With what is told of each class by the probabilities of the same rows and their answers.
@@ -111,6 +134,31 @@ impl Caution {
         promised(&self.steps, level)
     }
 
+    /// From which confidence on a tree's answer is given down to each level, so that this share of the answers that end at a level is
+    /// right there; none for levels that promise nothing. The last level is the whole path.
+    ///
+    /// Thresholds are found from the whole path up: each on the rows that are not answered further down, so that what is
+    /// answered there does not vouch for the others.
+    #[must_use]
+    pub fn level_steps(&self, share: f64) -> Vec<Option<Step>> {
+        let depth = self.levels.first().map_or(0, |SureLevels(sure, _)| sure.len());
+        let mut found = vec![None; depth];
+        let mut rows: Vec<&SureLevels> = self.levels.iter().collect();
+        for level in (0..depth).rev() {
+            found[level] = match level + 1 == depth {
+                true => self.step(share),
+                false => {
+                    let of_row = |SureLevels(sure, right): &&SureLevels| (sure[level], *right > level);
+                    promised(&curve(&rows.iter().map(of_row).collect::<Vec<_>>()), share)
+                }
+            };
+            if let Some(step) = found[level] {
+                rows.retain(|SureLevels(sure, _)| sure[level] < step.confidence);
+            }
+        }
+        found
+    }
+
     /// What is wrong with it, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_step =
@@ -118,6 +166,16 @@ impl Caution {
         let rises = |steps: &Vec<Step>| steps.windows(2).all(|pair| pair[0].answered < pair[1].answered);
         let mut all = std::iter::once(&self.steps).chain(&self.classes);
         let is_known = self.least_known.is_none_or(f32::is_finite);
+        let depth = self.levels.first().map_or(0, |SureLevels(sure, _)| sure.len());
+        let is_row = |SureLevels(sure, right): &SureLevels| {
+            sure.len() == depth && *right <= depth && sure.iter().all(|p| p.is_finite())
+        };
+        if !self.levels.iter().all(is_row) {
+            return Err(tr!(
+                "caution: expected {depth} probabilities for each row of levels, found others",
+                "caution: levels の各行に確率が {depth} 個必要ですが、そうなっていません"
+            ));
+        }
         if is_known && all.all(|steps| steps.iter().all(is_step) && rises(steps)) {
             return Ok(());
         }
@@ -127,6 +185,26 @@ impl Caution {
             self.rows
         ))
     }
+}
+
+impl SureLevels {
+    /// Of a row with these probabilities, whose answer is `class` and whose right class is `label`.
+    pub(crate) fn of(tree: &Hierarchy, probabilities: &[f32], class: usize, label: u32) -> SureLevels {
+        SureLevels(tree.sureness(probabilities, class), tree.shared(class, label as usize))
+    }
+
+    /// The level, from 1, at which the answer ends by these steps, and whether it is right there; none if it is not given.
+    pub(crate) fn answered(&self, steps: &[Option<Step>]) -> Option<(usize, bool)> {
+        let level = level_of(&self.0, steps)?;
+        Some((level, self.1 >= level))
+    }
+}
+
+/// The deepest level, from 1, that is sure enough by these steps.
+#[must_use]
+pub fn level_of(sure: &[f32], steps: &[Option<Step>]) -> Option<usize> {
+    let is_sure = |(p, step): (&f32, &Option<Step>)| step.is_some_and(|step| *p >= step.confidence);
+    sure.iter().zip(steps).rposition(is_sure).map(|at| at + 1)
 }
 
 /// The step that takes most rows of those that keep the promise of this share.
@@ -319,5 +397,53 @@ mod tests {
         let mut bad = good;
         bad.steps.swap(0, 1);
         assert!(bad.check().is_err());
+    }
+
+    /// A tree of two levels: how sure an answer is, and the probability that it is right at the first level and the whole.
+    fn level_rows(n: usize, stream: u64) -> Vec<SureLevels> {
+        let random = Philox::new(9, stream);
+        let row = |i: u64| {
+            let top = 0.5 + 0.5 * random.uniform(4 * i).powf(0.3);
+            let whole = top * (0.3 + 0.7 * random.uniform(4 * i + 1));
+            let u = random.uniform(4 * i + 2);
+            SureLevels(vec![top, whole], if u < whole { 2 } else { usize::from(u < top) })
+        };
+        (0..n as u64).map(row).collect()
+    }
+
+    /// Answers that end at a level are right there as often as promised, by themselves: those that go further down do not help.
+    #[test]
+    fn promises_are_kept_at_each_level() {
+        let (mut kept, mut answered, runs) = ([0, 0], [0, 0], 200);
+        for run in 0..runs {
+            let rows = level_rows(1500, run);
+            let whole: Vec<(f32, bool)> = rows.iter().map(|SureLevels(sure, right)| (sure[1], *right == 2)).collect();
+            let caution = Caution { levels: rows, ..Caution::fit(&whole, &[]) };
+            caution.check().unwrap();
+            let steps = caution.level_steps(0.9);
+            assert_eq!(steps[1], caution.step(0.9));
+            let ends: Vec<(usize, bool)> =
+                level_rows(10_000, 10_000 + run).iter().filter_map(|row| row.answered(&steps)).collect();
+            for level in [1, 2] {
+                let of_level: Vec<bool> = ends.iter().filter(|end| end.0 == level).map(|end| end.1).collect();
+                let right = of_level.iter().filter(|right| **right).count();
+                kept[level - 1] += u64::from(right as f64 >= 0.9 * of_level.len() as f64);
+                answered[level - 1] += of_level.len();
+            }
+        }
+        assert!(kept.iter().all(|kept| *kept as f64 >= 0.95 * runs as f64), "{kept:?} of {runs}");
+        assert!(answered.iter().all(|n| *n as f64 > 0.05 * 10_000.0 * runs as f64), "{answered:?}");
+    }
+
+    #[test]
+    fn the_deepest_sure_level_is_answered() {
+        let step = |confidence| Some(Step { confidence, answered: 1, wrong: 0 });
+        let level = |sure: [f32; 3], steps: [Option<Step>; 3]| level_of(&sure, &steps);
+        assert_eq!(level([0.9, 0.8, 0.7], [step(0.9), step(0.8), step(0.7)]), Some(3));
+        assert_eq!(level([0.9, 0.8, 0.7], [step(0.9), step(0.8), None]), Some(2));
+        assert_eq!(level([0.9, 0.8, 0.7], [step(0.9), step(0.81), step(0.71)]), Some(1));
+        assert_eq!(level([0.9, 0.8, 0.7], [step(0.91), None, step(0.71)]), None);
+        let damaged = Caution { levels: vec![SureLevels(vec![0.5], 2)], ..Caution::default() };
+        assert!(damaged.check().is_err());
     }
 }

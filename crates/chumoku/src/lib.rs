@@ -46,6 +46,7 @@
 //! | read files of texts, pairs and documents | [`data`], [`text`] for tokens |
 //! | train | [`train`]: [`train::train`], [`train::train_ngram_classifier`], [`train::train_translator`], [`train::train_language_model`] |
 //! | use a trained model | [`TextClassifier`], [`NgramClassifier`], [`TextTranslator`], [`TextGenerator`] |
+//! | know that classes stand in a tree | [`hierarchy`] |
 //! | question it | [`explain`]; the crate `chumoku-view` draws what it finds |
 //! | find what is wrong with labelled texts | [`doctor`] |
 //! | build networks | [`nn`] (layers, forward and backward), [`models`], [`params`], [`attention`] (hard and soft, as plain functions) |
@@ -79,6 +80,7 @@ pub mod doctor;
 mod error;
 pub mod explain;
 mod folds;
+pub mod hierarchy;
 mod inference;
 mod label_blend;
 pub mod memory;
@@ -103,7 +105,7 @@ mod text_translator;
 mod thresholds;
 pub mod train;
 
-pub use caution::{Caution, Cut, Step};
+pub use caution::{Caution, Cut, Step, SureLevels, level_of};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;

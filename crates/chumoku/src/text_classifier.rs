@@ -1,8 +1,9 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
 use crate::blend::Blend;
-use crate::caution::Caution;
+use crate::caution::{Caution, SureLevels};
 use crate::data::{Example, LabelledText, ScoredText};
+use crate::hierarchy::Hierarchy;
 use crate::inference::{Framed, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
@@ -44,6 +45,9 @@ pub struct ModelConfig {
     /// What a text is told.
     #[serde(default, skip_serializing_if = "Problem::is_one_class")]
     pub problem: Problem,
+    /// The tree that classes stand in, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hierarchy: Option<Hierarchy>,
     /// How the two halves of the predictor are joined.
     pub blend: Blend,
     /// Which n-grams the n-gram half reads, if there is one.
@@ -127,6 +131,8 @@ pub(crate) struct Scored {
     pub(crate) advice: Advice,
     /// Of each row the confidence, and whether the answer is right.
     pub(crate) sure: Vec<(f32, bool)>,
+    /// The same of each level, where classes stand in a tree.
+    pub(crate) levels: Vec<SureLevels>,
 }
 
 /// A network, its tokenizer and classes, and the n-gram model beside it.
@@ -149,6 +155,8 @@ struct FineTuned {
     chumoku_version: String,
     #[serde(default, skip_serializing_if = "Problem::is_one_class")]
     problem: Problem,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hierarchy: Option<Hierarchy>,
     blend: Blend,
     ngrams: Option<NgramScheme>,
     #[serde(with = "crate::precision")]
@@ -160,6 +168,25 @@ struct FineTuned {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pairs: bool,
     vocabulary_sha256: String,
+}
+
+/// The answer by thresholds that were asked for or, without, by the tree that classes stand in; none where it is the most
+/// probable class.
+pub(crate) fn answer(
+    thresholds: Option<&Thresholds>,
+    tree: Option<&Hierarchy>,
+    probabilities: &[f32],
+) -> Option<usize> {
+    match thresholds {
+        Some(thresholds) => thresholds.class(probabilities),
+        None => tree.map(|tree| tree.answer(probabilities)),
+    }
+}
+
+/// How sure answers are at each level of the tree, and at how many they are right.
+pub(crate) fn sure_levels(tree: &Hierarchy, predictions: &[Prediction], labels: &[u32]) -> Vec<SureLevels> {
+    let rows = predictions.iter().zip(labels);
+    rows.map(|(p, &label)| SureLevels::of(tree, &p.probabilities, p.class(), label)).collect()
 }
 
 /// Thresholds of classes that exclude each other, of which one at least has none.
@@ -329,7 +356,7 @@ impl TextClassifier {
                 );
                 return Err(Error::NotFinite(problem));
             }
-            let answer = self.thresholds.as_ref().and_then(|thresholds| thresholds.class(&probabilities));
+            let answer = answer(self.thresholds.as_ref(), self.config.hierarchy.as_ref(), &probabilities);
             Ok(Prediction { probabilities, attention, ngrams, windows, answer })
         });
         each.collect()
@@ -437,7 +464,7 @@ impl TextClassifier {
 
     /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scored> {
-        let texts = rows.texts();
+        let (texts, tree) = (rows.texts(), self.config.hierarchy.as_ref());
         let predictions = self.predict(&texts)?;
         let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
         let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
@@ -445,12 +472,13 @@ impl TextClassifier {
         let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let [attention, ngrams] =
-            [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels()), seed));
-        let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels()), seed);
+            [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
+        let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
         let judged = rows.judged(&whole.1, &texts);
         let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
         let sure = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
-        Ok(Scored { whole: whole.0, parts: [attention.0, ngrams.0], advice, sure })
+        let levels = tree.map_or_else(Vec::new, |tree| sure_levels(tree, &predictions, &rows.labels));
+        Ok(Scored { whole: whole.0, parts: [attention.0, ngrams.0], advice, sure, levels })
     }
 
     /// Tensors of the network in a folder that other programs read, and those of the n-gram model with their numbers.
@@ -480,6 +508,7 @@ impl TextClassifier {
         let ours = FineTuned {
             chumoku_version: self.config.chumoku_version.clone(),
             problem: self.config.problem.clone(),
+            hierarchy: self.config.hierarchy.clone(),
             blend: self.config.blend,
             ngrams: self.config.ngrams.clone(),
             precision: self.config.precision,
@@ -528,6 +557,7 @@ impl TextClassifier {
             chumoku_version: ours.as_ref().map(|ours| ours.chumoku_version.clone()).unwrap_or_default(),
             labels,
             problem,
+            hierarchy: ours.as_ref().and_then(|ours| ours.hierarchy.clone()),
             blend: ours.as_ref().map_or(Blend::ATTENTION, |ours| ours.blend),
             ngrams: ngrams.as_ref().map(|ngrams| ngrams.scheme().clone()),
             precision: params.precision(),
@@ -610,6 +640,7 @@ impl ModelConfig {
         }
         check_labels(&self.labels)?;
         self.caution.as_ref().map_or(Ok(()), Caution::check)?;
+        check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
         match &self.problem {
             Problem::OneClass => {}
             Problem::Labels(blend) => blend.check(self.labels.len())?,
@@ -638,6 +669,25 @@ impl ModelConfig {
         }
         Ok(())
     }
+}
+
+/// What is wrong with the tree of classes, if anything.
+pub(crate) fn check_hierarchy(
+    tree: Option<&Hierarchy>,
+    caution: Option<&Caution>,
+    labels: &[String],
+) -> Result<(), String> {
+    let Some(tree) = tree else { return Ok(()) };
+    tree.check(labels)?;
+    let rows = caution.map_or(&[][..], |caution| &caution.levels);
+    let (depth, found) = (tree.depth(), rows.first().map_or(tree.depth(), |row| row.0.len()));
+    if depth == found {
+        return Ok(());
+    }
+    Err(tr!(
+        "caution: expected {depth} levels, as the hierarchy has, found {found}",
+        "caution: hierarchy と同じ {depth} 段の levels が必要ですが、{found} 段です"
+    ))
 }
 
 /// What is wrong with the names of classes, if anything.

@@ -2,6 +2,7 @@
 
 use crate::caution::Caution;
 use crate::data::Example;
+use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelType, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
@@ -10,7 +11,7 @@ use crate::model_folder::{
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::prediction::Prediction;
 use crate::scoring::{Rows, Scores, of_log_p};
-use crate::text_classifier::{check_labels, checked};
+use crate::text_classifier::{answer, check_hierarchy, check_labels, checked};
 use crate::thresholds::Thresholds;
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
@@ -28,6 +29,9 @@ pub struct NgramClassifierConfig {
     pub chumoku_version: String,
     /// The classes, in the order of their numbers.
     pub labels: Vec<String>,
+    /// The tree that classes stand in, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hierarchy: Option<Hierarchy>,
     /// By what the scores are multiplied before their softmax: fitted on validation rows, so that probabilities are
     /// calibrated.
     pub scale: f32,
@@ -93,7 +97,7 @@ impl NgramClassifier {
             let ngrams = log_softmax(logits);
             let scaled: Vec<f32> = ngrams.iter().map(|x| self.config.scale * x).collect();
             let probabilities: Vec<f32> = log_softmax(&scaled).iter().map(|x| x.exp()).collect();
-            let answer = self.thresholds.as_ref().and_then(|thresholds| thresholds.class(&probabilities));
+            let answer = answer(self.thresholds.as_ref(), self.config.hierarchy.as_ref(), &probabilities);
             Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let found: Vec<Prediction> =
@@ -162,7 +166,14 @@ impl NgramClassifier {
         let predictions = self.predict(&texts)?;
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
-        Ok(of_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels()), seed).0)
+        Ok(of_log_p(
+            log_p.collect(),
+            Some(answered),
+            rows,
+            (&texts, self.labels(), self.config.hierarchy.as_ref()),
+            seed,
+        )
+        .0)
     }
 
     /// The files that are needed to use it.
@@ -185,6 +196,8 @@ impl NgramClassifier {
         check_labels(&config.labels).map_err(|problem| fault(folder, CONFIG, problem))?;
         let caution = config.caution.as_ref().map_or(Ok(()), Caution::check);
         caution.map_err(|problem| fault(folder, CONFIG, problem))?;
+        let hierarchy = check_hierarchy(config.hierarchy.as_ref(), config.caution.as_ref(), &config.labels);
+        hierarchy.map_err(|problem| fault(folder, CONFIG, problem))?;
         if !config.scale.is_finite() || config.scale < 0.0 {
             let problem = tr!(
                 "scale: expected a number of at least 0, found {}",

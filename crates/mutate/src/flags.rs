@@ -44,6 +44,7 @@ const TRAIN: Flags = &[
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
     ("--class-weights", Of(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
+    ("--hierarchy", Of(&["/", " > ", "none", "a.csv", "missing", "::"])),
     ("--folds", Of(&["2", "3", "1", "101", "-1"])),
     ("--tokens", Of(&["subwords", "characters", "words"])),
     ("--seed", Count),

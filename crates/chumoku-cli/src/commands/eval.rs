@@ -12,6 +12,7 @@ use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
 use crate::{report, threads};
 use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
+use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, TranslationScores, network_name};
 use chumoku::{ModelKind, Prediction, TextClassifier, TranslateOptions, tr};
@@ -121,11 +122,18 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
 }
 
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
-fn labelled(args: &Eval, labels: &[String], reads_pairs: bool) -> anyhow::Result<(Dataset, Option<usize>)> {
-    let dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
+fn labelled(
+    args: &Eval,
+    (labels, hierarchy): (&[String], Option<&Hierarchy>),
+    reads_pairs: bool,
+) -> anyhow::Result<(Dataset, Option<usize>)> {
+    let mut dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
     tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
         tell(["skipped", "除外"], &dataset.skipped.to_string());
+    }
+    if let Some(tree) = hierarchy {
+        dataset.examples.iter_mut().for_each(|example| example.label = tree.tidy(&example.label));
     }
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
@@ -144,7 +152,7 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     let (n, rows_counted) = (thousands(whole.rows), count(whole.rows, "row"));
     writeln!(out, "{}\n", tr!("{rows_counted}", "{n} 行"))?;
     writeln!(out, "{}", report::comparison(rows))?;
-    write!(out, "{}", report::classes(whole, "--json"))?;
+    write!(out, "{}{}", report::levels(rows), report::classes(whole, "--json"))?;
     Ok(())
 }
 
@@ -227,7 +235,8 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     if !model.config().problem.is_one_class() {
         return labels(args, model);
     }
-    let (dataset, seen) = labelled(args, model.labels(), model.config().reads_pairs())?;
+    let known = (model.labels(), model.config().hierarchy.as_ref());
+    let (dataset, seen) = labelled(args, known, model.config().reads_pairs())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
@@ -256,7 +265,8 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
 
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::ngrams_at(&args.model, args.precision, &args.thresholds)?;
-    let (dataset, seen) = labelled(args, model.labels(), model.config().reads_pairs())?;
+    let known = (model.labels(), model.config().hierarchy.as_ref());
+    let (dataset, seen) = labelled(args, known, model.config().reads_pairs())?;
     let scores = model.score(&dataset.examples, SEED)?;
     write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {

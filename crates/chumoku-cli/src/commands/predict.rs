@@ -7,7 +7,11 @@ use crate::args::Predict;
 use crate::progress::tell;
 use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
-use chumoku::{Caution, Estimate, ModelKind, NgramClassifier, Prediction, TextClassifier, pair, tr};
+use chumoku::hierarchy::Hierarchy;
+use chumoku::lang::lang;
+use chumoku::{
+    Caution, Estimate, ModelKind, NgramClassifier, Prediction, Step, SureLevels, TextClassifier, level_of, pair, tr,
+};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 
@@ -19,8 +23,10 @@ const NUMBER: [&str; 3] = ["score", "low", "high"];
 
 /// When a class is not answered.
 struct Bounds {
-    /// The least confidence.
+    /// The least confidence of a class; of a tree of classes, what counts are its levels.
     confidence: f32,
+    /// Where classes stand in a tree, from which confidence on answers are given down to each level.
+    steps: Vec<Option<Step>>,
     /// The least share of known n-grams.
     least_known: f32,
 }
@@ -43,6 +49,12 @@ impl Bounds {
             return Err(Usage(problem).into());
         };
         let (rows, percent) = (caution.rows, 100.0 * level);
+        let least_known = caution.least_known.unwrap_or(f32::NEG_INFINITY);
+        let steps = caution.level_steps(level);
+        if steps.iter().any(Option::is_some) {
+            tell(["answers", "回答"], &of_levels(caution, &steps));
+            return Ok(Bounds { confidence: f32::INFINITY, steps, least_known });
+        }
         let Some(step) = caution.step(level) else {
             let problem = tr!(
                 "--abstain {level}: none of the {rows} validation rows allow to promise that {percent} % of the answers are right: ask \
@@ -62,15 +74,59 @@ impl Bounds {
                 "確率 {sure:.1} % 以上: 検証データ {rows} 行の {covers:.1} %、そのうち誤りは {wrong:.1} %"
             ),
         );
-        Ok(Bounds { confidence: step.confidence, least_known: caution.least_known.unwrap_or(f32::NEG_INFINITY) })
+        Ok(Bounds { confidence: step.confidence, steps, least_known })
     }
 
-    /// Why a text is not answered, if it is not.
-    fn objection(&self, model: &Model, text: &str, prediction: &Prediction) -> Option<Objection> {
+    /// How far a text is answered.
+    fn verdict(&self, model: &Model, text: &str, prediction: &Prediction) -> Verdict {
         if model.known_share(text).is_some_and(|known| known < self.least_known) {
-            return Some(Objection::Unlike);
+            return Verdict::Not(Objection::Unlike);
         }
-        (prediction.probabilities[prediction.class()] < self.confidence).then_some(Objection::Unsure)
+        let class = prediction.class();
+        if let (Some(tree), false) = (model.hierarchy(), self.steps.is_empty()) {
+            let level = level_of(&tree.sureness(&prediction.probabilities, class), &self.steps);
+            return level.map_or(Verdict::Not(Objection::Unsure), Verdict::Down);
+        }
+        match prediction.probabilities[class] < self.confidence {
+            true => Verdict::Not(Objection::Unsure),
+            false => Verdict::Whole,
+        }
+    }
+}
+
+/// From where on answers are given, in a sentence.
+fn of_levels(caution: &Caution, steps: &[Option<Step>]) -> String {
+    let of_level = |(at, step): (usize, &Option<Step>)| {
+        let (level, sure) = (at + 1, 100.0 * step.as_ref()?.confidence);
+        Some(match level == steps.len() {
+            true => tr!("whole paths from {sure:.1} % on", "パス全体は確率 {sure:.1} % 以上"),
+            false => tr!("down to level {level} from {sure:.1} % on", "{level} 段目までは確率 {sure:.1} % 以上"),
+        })
+    };
+    let said: Vec<String> = steps.iter().enumerate().rev().filter_map(of_level).collect();
+    let answered = caution.levels.iter().filter(|SureLevels(sure, _)| level_of(sure, steps).is_some()).count();
+    let (said, rows) = (said.join(lang().pick(", ", "、")), caution.levels.len());
+    let covers = 100.0 * answered as f64 / rows.max(1) as f64;
+    tr!("{said}: {covers:.1} % of the {rows} validation rows", "{said}: 検証データ {rows} 行の {covers:.1} %")
+}
+
+/// How far a text is answered.
+#[derive(Clone, Copy, PartialEq)]
+enum Verdict {
+    /// As it is.
+    Whole,
+    /// Down to this level of the tree, from 1.
+    Down(usize),
+    /// Not at all.
+    Not(Objection),
+}
+
+impl Verdict {
+    fn objection(self) -> Option<Objection> {
+        match self {
+            Verdict::Not(objection) => Some(objection),
+            Verdict::Whole | Verdict::Down(_) => None,
+        }
     }
 }
 
@@ -143,6 +199,41 @@ impl Model {
         }
     }
 
+    /// The tree that classes stand in, if they do.
+    fn hierarchy(&self) -> Option<&Hierarchy> {
+        match self {
+            Model::Classifier(model) => model.config().hierarchy.as_ref(),
+            Model::Ngrams(model) => model.config().hierarchy.as_ref(),
+        }
+    }
+
+    /// The nodes down to the class that is the answer, as far as it is answered; nothing without a tree.
+    fn levels(&self, prediction: &Prediction, verdict: Option<Verdict>) -> Vec<(&str, f32)> {
+        let Some(tree) = self.hierarchy() else { return Vec::new() };
+        let mut levels = tree.levels(&prediction.probabilities, prediction.class());
+        match verdict {
+            Some(Verdict::Down(level)) => levels.truncate(level),
+            Some(Verdict::Not(_)) => levels.clear(),
+            Some(Verdict::Whole) | None => {}
+        }
+        levels
+    }
+
+    /// What is answered, with its probability: the class, or the node above it that is sure. What is not answered has the
+    /// probability that was too low.
+    fn told<'a>(&'a self, prediction: &Prediction, verdict: Option<Verdict>) -> (&'a str, f32) {
+        let class = prediction.class();
+        let whole = (self.labels()[class].as_str(), prediction.probabilities[class]);
+        let level = match (self.hierarchy(), verdict) {
+            (Some(_), Some(Verdict::Down(level))) => level,
+            (Some(_), Some(Verdict::Not(_))) => 1,
+            _ => return whole,
+        };
+        let Some(tree) = self.hierarchy() else { return whole };
+        // Below the end of its path it is the class itself.
+        tree.levels(&prediction.probabilities, class).get(level - 1).copied().unwrap_or(whole)
+    }
+
     /// The share of a text's n-grams that the model knows.
     fn known_share(&self, text: &str) -> Option<f32> {
         match self {
@@ -204,16 +295,19 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut out = stdout().lock();
     for (text, prediction) in texts.iter().zip(model.predict(&texts)?) {
-        let objection = bounds.as_ref().map(|bounds| bounds.objection(&model, text, &prediction));
+        let verdict = bounds.as_ref().map(|bounds| bounds.verdict(&model, text, &prediction));
         if args.json {
-            writeln!(out, "{}", Value::Object(object(text, &model, &prediction, (args.top, objection))))?;
-        } else if let Some(objection) = objection.flatten() {
+            writeln!(out, "{}", Value::Object(object(text, &model, &prediction, (args.top, verdict))))?;
+        } else if let Some(objection) = verdict.and_then(Verdict::objection) {
             let said = match objection {
                 Objection::Unsure => tr!("(not sure)", "（確信なし）"),
                 Objection::Unlike => tr!("(unlike the training texts)", "（学習データと似ていない）"),
             };
-            let p = 100.0 * prediction.probabilities[prediction.class()];
+            let p = 100.0 * model.told(&prediction, verdict).1;
             writeln!(out, "{said}\t{p:.1} %\t{}", harmless(&pair::shown(text)))?;
+        } else if let (Some(Verdict::Down(_)), None) = (verdict, args.top) {
+            let (label, p) = model.told(&prediction, verdict);
+            writeln!(out, "{}\t{:.1} %\t{}", harmless(label), 100.0 * p, harmless(&pair::shown(text)))?;
         } else if let Some(estimate) = model.estimate(&prediction) {
             let [score, low, high] = estimate.rounded().map(|x| x.to_string());
             let interval = tr!("{low} to {high}", "{low}〜{high}");
@@ -237,12 +331,12 @@ fn rounded(p: f32) -> Value {
 }
 
 /// The answer of `--json` to a text, the same wherever the text came from; `asked` if so many classes are asked for, and with
-/// --abstain why it is not answered, if it is not.
+/// --abstain how far it is answered.
 fn object(
     text: &str,
     model: &Model,
     prediction: &Prediction,
-    (asked, objection): (Option<usize>, Option<Option<Objection>>),
+    (asked, verdict): (Option<usize>, Option<Verdict>),
 ) -> Map<String, Value> {
     let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
     let mut object = Map::new();
@@ -255,13 +349,13 @@ fn object(
         object.insert("labels".into(), model.answer(prediction, asked).into_iter().map(class).collect());
         return object;
     }
-    let best = prediction.class();
-    let label = match objection {
-        Some(Some(_)) => Value::Null,
-        _ => model.labels()[best].as_str().into(),
-    };
-    object.insert("label".into(), label);
-    object.insert("probability".into(), rounded(prediction.probabilities[best]));
+    let (label, probability) = model.told(prediction, verdict);
+    let objection = verdict.map(Verdict::objection);
+    object.insert("label".into(), if objection.flatten().is_some() { Value::Null } else { label.into() });
+    object.insert("probability".into(), rounded(probability));
+    if model.hierarchy().is_some() {
+        object.insert("levels".into(), model.levels(prediction, verdict).into_iter().map(class).collect());
+    }
     if let Some(objection) = objection {
         object.insert("abstained".into(), objection.is_some().into());
         objection.into_iter().for_each(|why| drop(object.insert("why".into(), why.name().into())));
@@ -281,7 +375,8 @@ fn unanswered(model: &Model, asked: Option<usize>) -> Map<String, Value> {
         return Map::from_iter([("labels".to_owned(), Value::Null)]);
     }
     let keys = ["label", "probability"].into_iter().map(|key| (key.to_owned(), Value::Null));
-    keys.chain(asked.map(|_| ("top".to_owned(), json!([])))).collect()
+    let levels = model.hierarchy().map(|_| ("levels".to_owned(), json!([])));
+    keys.chain(levels).chain(asked.map(|_| ("top".to_owned(), json!([])))).collect()
 }
 
 /// The rows of a source, each with its label.
@@ -292,8 +387,8 @@ fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) 
             let predictions = model.predict(texts)?;
             let answers = texts.iter().zip(&predictions);
             let answer = |(text, prediction): (&&str, &Prediction)| {
-                let objection = bounds.map(|bounds| bounds.objection(model, text, prediction));
-                vec![object(text, model, prediction, (args.top, objection)).into()]
+                let verdict = bounds.map(|bounds| bounds.verdict(model, text, prediction));
+                vec![object(text, model, prediction, (args.top, verdict)).into()]
             };
             Ok(answers.map(answer).collect())
         });
@@ -320,14 +415,11 @@ fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) 
         return stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
             let predictions = model.predict(texts)?;
             let added = |(text, prediction): (&&str, &Prediction)| {
-                let class = prediction.class();
-                let objection = bounds.objection(model, text, prediction);
-                let label = if objection.is_some() { "" } else { model.labels()[class].as_str() };
-                vec![
-                    Value::from(label),
-                    rounded(prediction.probabilities[class]),
-                    objection.map_or("", Objection::name).into(),
-                ]
+                let verdict = bounds.verdict(model, text, prediction);
+                let (told, probability) = model.told(prediction, Some(verdict));
+                let objection = verdict.objection();
+                let label = if objection.is_some() { "" } else { told };
+                vec![Value::from(label), rounded(probability), objection.map_or("", Objection::name).into()]
             };
             Ok(texts.iter().zip(&predictions).map(added).collect())
         });

@@ -124,6 +124,8 @@ class TextClassifier(Predictor):
     def predict(self, X: Iterable[Any], *, abstain: float | None = None) -> Any:
         """The most probable class of each text: an array of the labels' own type.
 
+        Where classes stand in a tree (A/B/C) the answer goes from its top down, as that of the command does.
+
         If texts may have several labels: for each text the list of its labels, the most probable first; or scikit-learn's
         indicators, (texts, labels) of 0 and 1, if it was fitted with such.
 
@@ -142,7 +144,9 @@ class TextClassifier(Predictor):
         probabilities = self.predict_proba(X)
         thresholds = self._model.thresholds
         if thresholds is None:
-            return self.classes_[probabilities.argmax(1)]
+            place = numpy.argsort(self._order)
+            answers = self._model.answers(probabilities[:, place].tolist())
+            return self.classes_[probabilities.argmax(1) if answers is None else place[answers]]
         holds = probabilities >= numpy.asarray(thresholds, numpy.float32)[self._order]
         if self._is_indicator:
             return holds.astype(int)
@@ -158,6 +162,8 @@ class TextClassifier(Predictor):
         model, given = self._fitted(), listed(X)
         if model.task != "class":
             raise ValueError("abstain: expected a model of one class a text, got one of labels, which have thresholds of their own")
+        if model.answers([]) is not None:
+            raise ValueError("abstain: expected classes without a tree above them; `chumoku predict --abstain` answers down to a level")
         bounds = model.bounds(level)
         if bounds is None:
             raise ValueError(

@@ -117,6 +117,12 @@ impl Page<'_> {
         };
         self.out.push_str(&self.paint.strong(&title));
         self.out.push('\n');
+        // Of classes in a tree: the answer goes by these.
+        if e.levels.len() > 1 {
+            let node =
+                |node: &LabelProbability| format!("{} {:.1} %", clean_text(&node.label), node.probability * 100.0);
+            self.note(&e.levels.iter().map(node).collect::<Vec<_>>().join("  ›  "));
+        }
 
         self.quoted("", &e.text);
         if e.similarity.is_some() && !e.is_against_itself() {

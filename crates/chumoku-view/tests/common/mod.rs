@@ -104,6 +104,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         label: "positive".to_owned(),
         similarity: None,
         number: None,
+        levels: Vec::new(),
         probabilities: vec![
             probability("positive", 0.871_23),
             probability("neutral", 0.098_4),

@@ -39,7 +39,8 @@ fn parts(
     let halves = [&whole.attention, ngrams];
     let (weights, moved) = match problem.questions() {
         None => {
-            let moved = |log_p: &Vec<f32>| order.get(1).map_or(0.0, |&next| log_p[order[0]] - log_p[next]);
+            let next = order.iter().copied().find(|other| *other != class);
+            let moved = |log_p: &Vec<f32>| next.map_or(0.0, |next| log_p[class] - log_p[next]);
             ([blend.attention, blend.ngrams], halves.map(moved))
         }
         Some(blend) => {
@@ -197,6 +198,7 @@ impl TextClassifier {
             label: labels[class].clone(),
             similarity: None,
             number: self.estimate(&whole),
+            levels: super::explanation::levels(self.config.hierarchy.as_ref(), &whole.probabilities, class),
             exclusive: self.config.problem.is_one_class(),
             parts: parts(&whole, self.config.blend, (&self.config.problem, class), ranked),
             probabilities,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hierarchy::Hierarchy;
 use crate::lang::{Lang, lang};
 use crate::number::Estimate;
 use crate::tr;
@@ -45,6 +46,9 @@ pub struct Explanation {
     /// certain to lie above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<Estimate>,
+    /// Where classes stand in a tree: the nodes down to the predicted class with their probabilities, from the top.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LabelProbability>,
     /// Every class with its probability, most probable first; of a language model, the likeliest tokens; of an encoder none.
     pub probabilities: Vec<LabelProbability>,
     /// Whether the classes exclude each other, so that their probabilities sum to 1; labels may not.
@@ -168,6 +172,12 @@ pub struct LabelProbability {
     pub label: String,
     /// Its probability, 0 to 1.
     pub probability: f32,
+}
+
+/// The nodes down to a class with their probabilities, where classes stand in a tree.
+pub(super) fn levels(tree: Option<&Hierarchy>, probabilities: &[f32], class: usize) -> Vec<LabelProbability> {
+    let found = tree.map_or_else(Vec::new, |tree| tree.levels(probabilities, class));
+    found.into_iter().map(|(label, probability)| LabelProbability { label: label.into(), probability }).collect()
 }
 
 /// What the two halves of a predictor, attention and n-grams, say by themselves.
@@ -323,6 +333,7 @@ impl Explanation {
             label: self.label.clone(),
             similarity: self.similarity,
             number: self.number,
+            levels: self.levels.clone(),
             probabilities: self.probabilities.clone(),
             exclusive: self.exclusive,
             parts: self.parts.clone(),

@@ -147,6 +147,7 @@ impl TextGenerator {
             label: label(next),
             similarity: None,
             number: None,
+            levels: Vec::new(),
             probabilities: order
                 .iter()
                 .map(|&id| LabelProbability { label: label(id), probability: whole[id].exp() })

@@ -39,6 +39,7 @@ impl NgramClassifier {
             label: labels[class].clone(),
             similarity: None,
             number: None,
+            levels: super::explanation::levels(self.config.hierarchy.as_ref(), &whole.probabilities, class),
             probabilities: whole.ranked().into_iter().map(of_class).collect(),
             exclusive: true,
             parts: None,

@@ -190,6 +190,7 @@ impl TextEmbedder {
             label: label.clone(),
             similarity: Some(whole),
             number: None,
+            levels: Vec::new(),
             exclusive: true,
             parts: None,
             probabilities: Vec::new(),

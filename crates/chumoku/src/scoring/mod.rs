@@ -8,6 +8,7 @@ mod rows;
 mod scores;
 mod span_scores;
 mod sureness;
+mod tree_scores;
 
 pub(crate) use advice::of_ngrams_alone;
 pub use advice::{Advice, Gain, Predictor};
@@ -19,7 +20,9 @@ pub use rows::Rows;
 pub use scores::{ClassScore, Scores, quick_scores};
 pub use span_scores::{SpanScore, SpanScores};
 pub use sureness::Sureness;
+pub use tree_scores::{TreeLevel, TreeScores};
 
+use crate::hierarchy::Hierarchy;
 use crate::tr;
 
 /// What must be known before the figures of so few rows.
@@ -44,16 +47,23 @@ pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32]) -> f64 {
     sum / labels.len().max(1) as f64
 }
 
-/// Scores of rows of log-probabilities, and the classes that are the answers: the most probable ones unless they are given.
+/// Scores of rows of log-probabilities, and the classes that are the answers: the most probable ones, or those that the tree of
+/// the classes answers, unless they are given.
 pub(crate) fn of_log_p(
     log_p: Vec<Vec<f32>>,
     answered: Option<Vec<u32>>,
     rows: &Rows,
-    (texts, labels): (&[&str], &[String]),
+    (texts, labels, hierarchy): (&[&str], &[String], Option<&Hierarchy>),
     seed: u64,
 ) -> (Scores, Vec<u32>) {
-    let predicted = answered.unwrap_or_else(|| log_p.iter().map(|row| largest(row)).collect());
+    let answer = |row: &Vec<f32>| match hierarchy {
+        None => largest(row),
+        Some(tree) => tree.answer(&row.iter().map(|x| x.exp()).collect::<Vec<f32>>()) as u32,
+    };
+    let predicted = answered.unwrap_or_else(|| log_p.iter().map(answer).collect());
     let loss = mean_loss(&log_p, &rows.labels);
     let sureness = Sureness::of(&log_p, &rows.labels);
-    (Scores { sureness, ..Scores::of(&rows.judged(&predicted, texts), labels, Some(loss), seed) }, predicted)
+    let judged = rows.judged(&predicted, texts);
+    let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &judged, seed));
+    (Scores { sureness, hierarchy, ..Scores::of(&judged, labels, Some(loss), seed) }, predicted)
 }

@@ -2,6 +2,7 @@
 
 use super::resample::{Intervals, Judged, intervals};
 use super::sureness::Sureness;
+use super::tree_scores::TreeScores;
 use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
@@ -46,6 +47,9 @@ pub struct Scores {
     pub classes: Vec<ClassScore>,
     /// Rows by true class (outer) and predicted class (inner), in the order of `classes`.
     pub confusion: Vec<Vec<usize>>,
+    /// Of classes that stand in a tree: each of its levels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hierarchy: Option<TreeScores>,
 }
 
 /// Rows by true class and predicted class.
@@ -119,6 +123,7 @@ impl Scores {
             sureness: None,
             classes,
             confusion,
+            hierarchy: None,
         }
     }
 

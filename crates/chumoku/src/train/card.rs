@@ -5,11 +5,11 @@ use super::run::plan_json;
 use super::training::held_out;
 use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
-use crate::caution::{self, Caution, Step};
+use crate::caution::{self, Caution, Step, SureLevels};
 use crate::lang::lang;
 use crate::ngram::Answer;
 use crate::nn::Network;
-use crate::scoring::{Advice, Rows, Scores, largest};
+use crate::scoring::{Advice, Rows, Scores, TreeScores, largest};
 use crate::text_classifier::{Scored, TextClassifier};
 use crate::tr;
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) advice: Advice,
     /// Of each row the confidence, and whether the answer is right.
     pub(crate) sure: Vec<(f32, bool)>,
+    /// The same of each level, where classes stand in a tree.
+    pub(crate) levels: Vec<SureLevels>,
 }
 
 /// Names of [`Report::parts`], in `metrics.json`.
@@ -41,10 +43,10 @@ pub(crate) fn evaluate(
     seed: u64,
 ) -> Result<Report> {
     let (rows, _) = report_rows(data);
-    let Scored { whole, parts: [attention, ngrams], advice, sure } = model.scores(rows, seed)?;
+    let Scored { whole, parts: [attention, ngrams], advice, sure, levels } = model.scores(rows, seed)?;
     let majority = majority(data, rows, seed);
     let advice = advice.over_majority([&whole, &attention, &ngrams], &majority);
-    Ok(Report { whole, parts: [attention, ngrams, majority], from_scratch, advice, sure })
+    Ok(Report { whole, parts: [attention, ngrams, majority], from_scratch, advice, sure, levels })
 }
 
 /// The class that is the most frequent in training, the first of equals.
@@ -53,10 +55,17 @@ pub(crate) fn most_frequent_class(data: &TrainingData) -> usize {
     (0..counts.len()).fold(0, |best, class| if counts[class] > counts[best] { class } else { best })
 }
 
-/// Scores of always predicting the class that is the most frequent in training.
+/// Scores of always predicting the class that is the most frequent in training; at the levels of a tree, the most frequent node
+/// below the one above.
 pub(crate) fn majority(data: &TrainingData, rows: &Rows, seed: u64) -> Scores {
     let predicted = vec![most_frequent_class(data) as u32; rows.len()];
-    Scores::of(&rows.judged(&predicted, &rows.texts()), &data.labels, None, seed)
+    let texts = rows.texts();
+    let hierarchy = data.hierarchy.as_ref().map(|tree| {
+        let counts: Vec<f32> = data.class_rows().iter().map(|&count| count as f32 / data.train.len() as f32).collect();
+        let predicted = vec![tree.answer(&counts) as u32; rows.len()];
+        TreeScores::of(tree, &rows.judged(&predicted, &texts), seed)
+    });
+    Scores { hierarchy, ..Scores::of(&rows.judged(&predicted, &texts), &data.labels, None, seed) }
 }
 
 /// Of each row that scores are reported on, whether the network alone gets it right.
@@ -103,16 +112,24 @@ pub(crate) fn metrics(
         "scores": value(&report.whole),
         "parts": baselines,
         "advice": report.advice,
-        "abstain": promises(model.config().caution.as_ref(), &report.sure),
+        "abstain": promises(model.config().caution.as_ref(), (&report.sure, &report.levels)),
         "risk_coverage": risk_coverage(&report.sure),
         "plan": plan_json(plan),
         "notes": data.notes,
     })
 }
 
+/// Levels of `--abstain` that are reported.
+const LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
+
 /// What `--abstain` does at the usual levels: its threshold, what that covers of the validation rows, and of these rows.
-pub(super) fn promises(caution: Option<&Caution>, sure: &[(f32, bool)]) -> Vec<Value> {
+///
+/// Where classes stand in a tree, of each level.
+pub(super) fn promises(caution: Option<&Caution>, (sure, levels): (&[(f32, bool)], &[SureLevels])) -> Vec<Value> {
     let Some(caution) = caution else { return Vec::new() };
+    if !levels.is_empty() {
+        return LEVELS.into_iter().filter_map(|level| super::levels::promise(caution, levels, level)).collect();
+    }
     let of_level = |level: f64| {
         let step = caution.step(level)?;
         let answered: Vec<bool> = sure.iter().filter(|row| row.0 >= step.confidence).map(|row| row.1).collect();
@@ -126,7 +143,7 @@ pub(super) fn promises(caution: Option<&Caution>, sure: &[(f32, bool)]) -> Vec<V
             "right": (!answered.is_empty()).then(|| right as f64 / answered.len() as f64),
         }))
     };
-    [0.8, 0.9, 0.95, 0.98, 0.99].into_iter().filter_map(of_level).collect()
+    LEVELS.into_iter().filter_map(of_level).collect()
 }
 
 /// The risk–coverage curve: confidence, share of the rows that have it, and the share of wrong answers among these.
@@ -175,6 +192,7 @@ pub(crate) fn model_card(
         lang().pick("a transformer from scratch (baseline)", "ゼロから学習したトランスフォーマー（比較対象）");
     all.extend(report.from_scratch.iter().map(|scores| (scratch, scores)));
     card += &score_table(rows.len(), part, &all);
+    card += &super::levels::section(&all);
     let blend = model.config().blend;
     card += &tr!(
         "\nThe predictor multiplies the {noun}'s probabilities, to the power {:.2}, with the n-gram model's, to the \

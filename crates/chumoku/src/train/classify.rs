@@ -107,6 +107,7 @@ fn from_scratch(
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
         problem: Problem::OneClass,
+        hierarchy: data.hierarchy.clone(),
         blend: Blend::ATTENTION,
         ngrams: None,
         precision: network.plan.settings.precision,
@@ -146,7 +147,8 @@ fn finish(
         let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
         let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
-        classifier.config.caution = Some(Caution::of_classes(&probabilities, &data.valid.labels, &known));
+        let tree = data.hierarchy.as_ref();
+        classifier.config.caution = Some(Caution::of_classes(&probabilities, &data.valid.labels, &known, tree));
     }
     halves::refit(&mut classifier, data, found, weights.as_deref(), (&ended, stop), observe)?;
 

@@ -71,6 +71,7 @@ pub(super) fn train<A: Target>(
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
         problem,
+        hierarchy: data.hierarchy.clone(),
         blend: Blend::ATTENTION,
         ngrams: Some(ngrams.model.scheme().clone()),
         precision: network.plan.settings.precision,

@@ -11,6 +11,7 @@ mod folds;
 mod halves;
 mod labels;
 mod language;
+mod levels;
 mod lock;
 mod masked;
 mod memory;
@@ -39,7 +40,7 @@ pub use crate::blend::Blend;
 pub use crate::model_folder::has_checkpoint;
 pub use crate::scoring::{
     Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows, Scores,
-    SpanScore, SpanScores, Sureness, figure, quick_scores,
+    SpanScore, SpanScores, Sureness, TreeLevel, TreeScores, figure, quick_scores,
 };
 pub use batches::batches;
 pub(crate) use card::network_is_right;

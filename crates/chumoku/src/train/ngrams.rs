@@ -15,6 +15,7 @@ use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
 use crate::scoring::of_ngrams_alone;
+use crate::text_classifier::sure_levels;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
@@ -70,13 +71,14 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         };
         let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-        Caution::of_classes(&probabilities, &data.valid.labels, &known)
+        Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
     });
     let ngrams = refit(data, &chosen, found, weights.as_deref(), stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
+        hierarchy: data.hierarchy.clone(),
         scale,
         caution,
         ngrams: ngrams.scheme().clone(),
@@ -86,6 +88,8 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     let test = model.scores(rows, options.seed)?;
     let predictions = model.predict(&rows.texts())?;
     let sure: Vec<(f32, bool)> = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
+    let tree = data.hierarchy.as_ref();
+    let levels = tree.map_or_else(Vec::new, |tree| sure_levels(tree, &predictions, &rows.labels));
     let majority = majority(data, rows, options.seed);
     let metrics = json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
@@ -105,7 +109,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         "macro_f1": test.macro_f1,
         "scores": test,
         "parts": { "majority": majority },
-        "abstain": promises(model.config().caution.as_ref(), &sure),
+        "abstain": promises(model.config().caution.as_ref(), (&sure, &levels)),
         "risk_coverage": risk_coverage(&sure),
         "folds": folds,
         "strongest_ngrams": strongest(Some(&model.ngrams), data),
@@ -135,6 +139,7 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     );
     let all = [(this_model(), test), (most_frequent(), majority)];
     card += &score_table(rows.len(), part, &all);
+    card += &super::levels::section(&all);
     card += &tr!(
         "\nScores are multiplied by {:.2}, which was fitted on the validation rows, so the probabilities are calibrated on \
          them.\n\n",

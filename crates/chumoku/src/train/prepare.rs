@@ -1,6 +1,7 @@
 //! Rows with their labels as class numbers, in three parts.
 
 use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
+use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::lang::wording::{count, listed};
 use crate::ngram::Answer;
@@ -25,12 +26,22 @@ pub struct TrainingData<A = u32> {
     pub test: Rows<A>,
     /// What the reader of the report should know: where the parts come from, what was odd.
     pub notes: Vec<String>,
+    /// The tree that classes stand in, if they do.
+    pub hierarchy: Option<Hierarchy>,
 }
 
 impl<A> Default for TrainingData<A> {
     fn default() -> Self {
         let [train, valid, test] = std::array::from_fn(|_| Rows::default());
-        TrainingData { labels: Vec::new(), scale: NumberScale::default(), train, valid, test, notes: Vec::new() }
+        TrainingData {
+            labels: Vec::new(),
+            scale: NumberScale::default(),
+            train,
+            valid,
+            test,
+            notes: Vec::new(),
+            hierarchy: None,
+        }
     }
 }
 
@@ -157,8 +168,8 @@ impl TrainingData {
             valid: own(valid, &split.valid),
             test: own(test, &split.test),
             labels,
-            scale: NumberScale::default(),
             notes,
+            ..TrainingData::default()
         };
         data.checked()
     }
@@ -244,7 +255,7 @@ impl TrainingData<Measured> {
             None => part(rows),
         };
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        TrainingData { labels: scale.labels(), train, valid, test, notes, scale }.checked()
+        TrainingData { labels: scale.labels(), train, valid, test, notes, scale, hierarchy: None }.checked()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Training a classifier.
 
-use super::{Session, check_watched, masked};
+use super::{Session, check_watched, hierarchy, masked};
 use crate::ExitCode;
 use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
@@ -93,6 +93,7 @@ fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Resu
     let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
     let on = scored_on(metrics, whole.rows);
     let classes = report::classes(whole, "metrics.json");
+    let classes = report::levels(rows) + &classes;
     let sure = report::sure_answers(&metrics["abstain"]);
     let folds = report::folds(&metrics["folds"]);
     Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}{folds}\n", report::comparison(rows)))
@@ -150,12 +151,24 @@ pub(crate) fn built_in() -> TrainingData {
 
 fn data(args: &Train) -> anyhow::Result<TrainingData> {
     let options = read_options(&args.reading, true)?;
-    let Some(path) = &args.data else { return Ok(built_in()) };
-    let dataset = load(path, &options)?;
+    let Some(path) = &args.data else {
+        if args.hierarchy.is_some() {
+            return Err(Usage(tr!(
+                "--hierarchy: the built-in reviews have two classes and no tree; leave it out, or give a file",
+                "--hierarchy: 内蔵のレビューは 2 クラスで、階層はありません。指定を外すか、ファイルを指定してください"
+            ))
+            .into());
+        }
+        return Ok(built_in());
+    };
+    let mut dataset = load(path, &options)?;
     // Other files may name their columns differently: what was asked for is asked of each.
-    let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
-    let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
-    Ok(TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?)
+    let mut valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
+    let mut test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    let tree = hierarchy::of(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;
+    let mut data = TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?;
+    data.hierarchy = tree;
+    Ok(data)
 }
 
 /// Rows, classes and lengths.

@@ -1,6 +1,7 @@
 //! `chumoku train`: from a file to a model folder.
 
 pub(super) mod classify;
+mod hierarchy;
 pub(super) mod labels;
 pub(super) mod language;
 mod masked;
@@ -92,6 +93,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         let problem = tr!(
             "--class-weights: only where each text has one class; leave it out, or give --task classify",
             "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    if args.hierarchy.is_some() && task != TaskName::Classify {
+        let problem = tr!(
+            "--hierarchy: only where each text has one class; leave it out, or give --task classify",
+            "--hierarchy: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
         );
         return Err(Usage(problem).into());
     }

@@ -1,0 +1,262 @@
+//! The tree that the classes of a classifier stand in: probabilities of its nodes, the answer, and what is right of it.
+//!
+//! The model tells classes that exclude each other, each a path from the top: rows may stop at an inner node, which is then a
+//! class of its own beside those below it. The probability of a node is that of all classes at it or below it, so
+//! that what is below a node is never more probable than the node.
+
+mod paths;
+
+pub use paths::{Parents, Paths};
+
+use crate::tr;
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
+
+/// A node of the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Node {
+    /// Its name: the path to it or, where parents came from a file, its own.
+    pub name: String,
+    /// The node above it, which stands before it; none at the top.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<usize>,
+}
+
+/// The tree that classes stand in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hierarchy {
+    /// What stands between the names of a path; none where parents came from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    separator: Option<String>,
+    /// Parents before what is below them.
+    nodes: Vec<Node>,
+    /// The node of each class.
+    classes: Vec<usize>,
+}
+
+impl Hierarchy {
+    /// The tree of classes with these names; `path` of a name is the names of the nodes down to it, itself the last.
+    fn of(labels: &[String], separator: Option<String>, path: impl Fn(&str) -> Vec<String>) -> Hierarchy {
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut tree = Hierarchy { separator, ..Hierarchy::default() };
+        for label in labels {
+            let mut parent = None;
+            for name in path(label) {
+                let number = *numbers.entry(name.clone()).or_insert_with(|| {
+                    tree.nodes.push(Node { name, parent });
+                    tree.nodes.len() - 1
+                });
+                parent = Some(number);
+            }
+            tree.classes.extend(parent);
+        }
+        tree
+    }
+
+    /// The nodes, parents before what is below them.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Levels: nodes on the longest path.
+    pub fn depth(&self) -> usize {
+        self.classes.iter().map(|&node| self.above(node).count()).max().unwrap_or(0)
+    }
+
+    /// A node and those above it, the top last.
+    fn above(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(node), |&node| self.nodes[node].parent)
+    }
+
+    /// The nodes down to a class, from the top.
+    pub fn path(&self, class: usize) -> Vec<usize> {
+        let mut path: Vec<usize> = self.above(self.classes[class]).collect();
+        path.reverse();
+        path
+    }
+
+    /// Where a class stands at a level, counted from 1: its node there, or where its path has come to its end.
+    pub fn at_level(&self, class: usize, level: usize) -> usize {
+        let path = self.path(class);
+        path[level.clamp(1, path.len()) - 1]
+    }
+
+    /// Nodes at a level; paths that end above it count too.
+    pub fn nodes_at(&self, level: usize) -> usize {
+        let found: HashSet<usize> = (0..self.classes.len()).map(|class| self.at_level(class, level)).collect();
+        found.len()
+    }
+
+    /// The probability of each node from those of the classes: the sum over the classes at it and below it.
+    pub fn probabilities(&self, of_classes: &[f32]) -> Vec<f32> {
+        let mut all = vec![0.0f64; self.nodes.len()];
+        for (&node, &p) in self.classes.iter().zip(of_classes) {
+            all[node] += f64::from(p);
+        }
+        for node in (0..self.nodes.len()).rev() {
+            if let Some(parent) = self.nodes[node].parent {
+                all[parent] += all[node];
+            }
+        }
+        all.into_iter().map(|p| p.min(1.0) as f32).collect()
+    }
+
+    /// The class that is the answer: from the top, each time the most probable node below, until none is, or to stop is as
+    /// probable (top-down prediction: Koller and Sahami, "Hierarchically classifying documents using very few words", 1997).
+    pub fn answer(&self, of_classes: &[f32]) -> usize {
+        let probabilities = self.probabilities(of_classes);
+        let (mut at, mut class) = (None, 0);
+        loop {
+            let stop = at.and_then(|node| self.classes.iter().position(|of| *of == node));
+            let mut best = stop.map(|class| (of_classes[class], None));
+            for (node, _) in self.nodes.iter().enumerate().filter(|(_, of)| of.parent == at) {
+                if best.is_none_or(|(most, _)| probabilities[node] > most) {
+                    best = Some((probabilities[node], Some(node)));
+                }
+            }
+            class = stop.unwrap_or(class);
+            match best {
+                Some((_, Some(node))) => at = Some(node),
+                _ => return class,
+            }
+        }
+    }
+
+    /// The nodes down to a class with their probabilities, from the top.
+    pub fn levels(&self, of_classes: &[f32], class: usize) -> Vec<(&str, f32)> {
+        let all = self.probabilities(of_classes);
+        self.path(class).into_iter().map(|node| (self.nodes[node].name.as_str(), all[node])).collect()
+    }
+
+    /// How sure a class is at each level: the probability that what is right stands where the class stands there.
+    pub fn sureness(&self, of_classes: &[f32], class: usize) -> Vec<f32> {
+        let found = self.levels(of_classes, class);
+        // Below the end of its path a class is right only if the true path ends there too.
+        let below = |level: usize| found.get(level).map_or(of_classes[class], |(_, p)| *p);
+        (0..self.depth()).map(below).collect()
+    }
+
+    /// At how many levels, from the top, one class is where another is.
+    pub fn shared(&self, class: usize, other: usize) -> usize {
+        (1..=self.depth()).take_while(|&level| self.at_level(class, level) == self.at_level(other, level)).count()
+    }
+
+    /// A label as the model's classes are written: white space around the names of a path does not count.
+    pub fn tidy(&self, label: &str) -> String {
+        let tidied = self.separator.as_deref().and_then(|separator| paths::tidied(label, separator));
+        tidied.unwrap_or_else(|| label.to_owned())
+    }
+
+    /// What is wrong with it for these classes, if anything.
+    pub(crate) fn check(&self, labels: &[String]) -> Result<(), String> {
+        let is_below = |(at, node): (usize, &Node)| node.parent.is_none_or(|parent| parent < at);
+        let is_named = |(&node, label): (&usize, &String)| self.nodes.get(node).is_some_and(|node| node.name == *label);
+        let mut children = vec![0usize; self.nodes.len()];
+        let is_tree = self.nodes.iter().enumerate().all(is_below);
+        if is_tree {
+            self.nodes.iter().filter_map(|node| node.parent).for_each(|parent| children[parent] += 1);
+            self.classes.iter().filter(|node| **node < self.nodes.len()).for_each(|&node| children[node] += 1);
+        }
+        if is_tree
+            && self.classes.len() == labels.len()
+            && self.classes.iter().zip(labels).all(is_named)
+            && children.iter().all(|count| *count > 0)
+        {
+            return Ok(());
+        }
+        Err(tr!(
+            "hierarchy: expected a tree whose parents stand before their children, with a node for each of {} classes and none without, found another",
+            "hierarchy: 親が子より前にあり、{} クラスのそれぞれに節があり、余分な節のない木が必要ですが、そうなっていません",
+            labels.len()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    fn tree(labels: &[&str]) -> (Hierarchy, Vec<String>) {
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        (Paths::Separator("/".into()).hierarchy(&labels).unwrap(), labels)
+    }
+
+    #[test]
+    fn nodes_are_the_sums_of_what_is_below_them() {
+        let (tree, labels) = tree(&["a", "a/x", "a/y/z", "b/x"]);
+        tree.check(&labels).unwrap();
+        let names: Vec<&str> = tree.nodes().iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["a", "a/x", "a/y", "a/y/z", "b", "b/x"]);
+        assert_eq!((tree.depth(), [1, 2, 3].map(|level| tree.nodes_at(level))), (3, [2, 4, 4]));
+        let p = [0.125, 0.25, 0.25, 0.375];
+        assert_eq!(tree.probabilities(&p), [0.625, 0.25, 0.25, 0.25, 0.375, 0.375]);
+        // The most probable path is that of b; the most probable top is a.
+        assert_eq!(labels[tree.answer(&p)], "a/x");
+        assert_eq!(tree.levels(&p, 1), [("a", 0.625), ("a/x", 0.25)]);
+        assert_eq!(tree.sureness(&p, 1), [0.625, 0.25, 0.25]);
+        // To stop at a is right only if the true path stops there.
+        assert_eq!(tree.sureness(&p, 0), [0.625, 0.125, 0.125]);
+        assert_eq!(labels[tree.answer(&[0.5, 0.25, 0.25, 0.0])], "a");
+        assert_eq!([tree.shared(1, 2), tree.shared(0, 1), tree.shared(1, 3), tree.shared(2, 2)], [1, 1, 0, 3]);
+    }
+
+    /// Trees and probabilities drawn at random: no child is more probable than its parent, nor are all together, and the answer
+    /// is the most probable node at each level of those below the one above.
+    #[test]
+    fn no_child_comes_without_its_parent() {
+        for set in 0..200 {
+            let random = Philox::new(11, set);
+            let pick = |i: u64, n: usize| ((random.uniform(i) * n as f32) as usize).min(n - 1);
+            let mut labels: Vec<String> = (0..24)
+                .map(|i| {
+                    let parts: Vec<String> =
+                        (0..=pick(10 * i, 4) as u64).map(|d| pick(10 * i + 1 + d, 3).to_string()).collect();
+                    parts.join("/")
+                })
+                .collect();
+            labels.sort();
+            labels.dedup();
+            let tree = Paths::Separator("/".into()).hierarchy(&labels).unwrap();
+            tree.check(&labels).unwrap();
+            let drawn: Vec<f32> = (0..labels.len()).map(|i| random.uniform(1000 + i as u64).powi(3)).collect();
+            let sum: f32 = drawn.iter().sum();
+            let p: Vec<f32> = drawn.iter().map(|x| x / sum).collect();
+            let all = tree.probabilities(&p);
+            for (at, parent) in all.iter().enumerate() {
+                let below = tree.nodes().iter().zip(&all).filter(|(node, _)| node.parent == Some(at));
+                let below: Vec<f32> = below.map(|(_, p)| *p).collect();
+                assert!(below.iter().sum::<f32>() <= parent + 1e-6 && below.iter().all(|p| p <= parent), "{labels:?}");
+            }
+            let class = tree.answer(&p);
+            let path = tree.path(class);
+            assert_eq!(tree.nodes()[*path.last().unwrap()].name, labels[class]);
+            for (level, node) in path.iter().enumerate() {
+                let parent = tree.nodes()[*node].parent;
+                assert_eq!(parent, level.checked_sub(1).map(|above| path[above]));
+                let rivals = tree.nodes().iter().zip(&all).filter(|(rival, _)| rival.parent == parent);
+                assert!(rivals.into_iter().all(|(_, p)| *p <= all[*node]), "{labels:?} {p:?}");
+            }
+            let sure = tree.sureness(&p, class);
+            assert!(sure.is_sorted_by(|above, below| above >= below) && sure.len() == tree.depth());
+        }
+    }
+
+    #[test]
+    fn damaged_trees_are_found() {
+        let (tree, labels) = tree(&["a/x", "a/y", "b"]);
+        let damaged = |change: &dyn Fn(&mut Hierarchy)| {
+            let mut tree = tree.clone();
+            change(&mut tree);
+            tree.check(&labels).is_err()
+        };
+        assert!(damaged(&|tree| tree.nodes[1].parent = Some(1)));
+        assert!(damaged(&|tree| tree.nodes[0].parent = Some(2)));
+        assert!(damaged(&|tree| tree.classes[0] = 77));
+        assert!(damaged(&|tree| drop(tree.classes.pop())));
+        assert!(damaged(&|tree| tree.classes.swap(0, 1)));
+        assert!(damaged(&|tree| tree.nodes.push(Node { name: "c".into(), parent: None })));
+        assert!(tree.check(&labels).is_ok());
+    }
+}

@@ -1,0 +1,306 @@
+//! How labels say where they stand in a tree: by the names in front of them, or by a file of children and parents.
+
+use super::Hierarchy;
+use crate::data::{Dataset, Place, ReadOptions, Source};
+use crate::lang::wording::{did_you_mean, quoted};
+use crate::{Error, Result, tr};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// What may stand between the names of a path where nobody says it.
+const SEPARATORS: [&str; 3] = ["/", " > ", "／"];
+
+/// Words that stand above a column of parents.
+const HEADINGS: [&str; 5] = ["parent", "parents", "parent_label", "親", "上位"];
+
+/// How labels say where they stand in a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Paths {
+    /// A label is a path: names from the top, with this between them.
+    Separator(String),
+    /// A file tells the parent of each label.
+    Parents(Parents),
+}
+
+/// The parents of names, as a file tells them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parents {
+    path: PathBuf,
+    /// Of each name in the first column its parent, if it has one, and where that stands.
+    of: HashMap<String, (Option<String>, Place)>,
+}
+
+/// The names of a path without white space around them; none if one of them is empty.
+fn names<'a>(label: &'a str, separator: &str) -> Option<Vec<&'a str>> {
+    let names: Vec<&str> = label.split(separator).map(str::trim).collect();
+    names.iter().all(|name| !name.is_empty()).then_some(names)
+}
+
+/// A path without white space around its names; none if one of them is empty.
+pub(super) fn tidied(label: &str, separator: &str) -> Option<String> {
+    names(label, separator).map(|names| names.join(separator))
+}
+
+impl Paths {
+    /// How these labels are paths, if they are: most have a separator between names, and two at least begin with the same name.
+    #[must_use]
+    pub fn recognise(labels: &[String]) -> Option<Paths> {
+        let is_tree = |separator: &&str| {
+            let paths: Vec<Vec<&str>> = labels.iter().filter_map(|label| names(label, separator)).collect();
+            let paths: Vec<&Vec<&str>> = paths.iter().filter(|path| path.len() > 1).collect();
+            let tops: HashSet<&str> = paths.iter().map(|path| path[0]).collect();
+            2 * paths.len() > labels.len() && tops.len() < paths.len()
+        };
+        SEPARATORS
+            .iter()
+            .find(|separator| is_tree(separator))
+            .map(|separator| Paths::Separator((*separator).to_owned()))
+    }
+
+    /// Reads a table of names and their parents: the first column and the second; a name without a parent stands at the top.
+    ///
+    /// # Errors
+    /// If the file cannot be read, a name has two parents, or names stand above each other in a circle.
+    pub fn of_file(path: &Path) -> Result<Paths> {
+        Parents::read(path).map(Paths::Parents)
+    }
+
+    /// Writes the labels of a file as the classes will be: without white space around the names of a path.
+    ///
+    /// # Errors
+    /// The first row whose path has an empty name, or whose label is not in the file of parents.
+    pub fn tidy(&self, dataset: &mut Dataset) -> Result<()> {
+        let mut bad = None;
+        for (row, example) in dataset.examples.iter_mut().enumerate() {
+            match self {
+                Paths::Separator(separator) => match tidied(&example.label, separator) {
+                    Some(label) => example.label = label,
+                    None => bad = bad.or(Some(row)),
+                },
+                Paths::Parents(parents) if !parents.knows(&example.label) => bad = bad.or(Some(row)),
+                Paths::Parents(_) => {}
+            }
+        }
+        let Some(example) = bad.map(|row| &dataset.examples[row]) else { return Ok(()) };
+        let (place, label) = (dataset.place(example), quoted(&example.label));
+        Err(Error::Setting(match self {
+            Paths::Separator(separator) => tr!(
+                "{place}: reading the path {label}: expected a name before and after each {}, found none; fill it in, or give --hierarchy none if labels are no paths",
+                "{place}: パス {label} を読めません。{} の前後にはそれぞれ名前が必要ですが、空です。名前を入れてください。ラベルがパスでないときは --hierarchy none を指定してください",
+                quoted(separator)
+            ),
+            Paths::Parents(parents) => {
+                let (file, hint) = (parents.path.display(), did_you_mean(&example.label, parents.names()));
+                tr!(
+                    "{place}: looking up the parent of {label}: {file} does not name it{hint}; add a row for it, with an empty parent if it stands at the top",
+                    "{place}: {label} の親が {file} にありません{hint}。行を加えてください。最上位なら親の欄は空にします"
+                )
+            }
+        }))
+    }
+
+    /// The tree of these classes.
+    ///
+    /// # Errors
+    /// If none of them stands below another name.
+    pub fn hierarchy(&self, labels: &[String]) -> Result<Hierarchy> {
+        let tree = match self {
+            Paths::Separator(separator) => Hierarchy::of(labels, Some(separator.clone()), |label| {
+                let parts: Vec<&str> = label.split(separator.as_str()).collect();
+                (1..=parts.len()).map(|count| parts[..count].join(separator)).collect()
+            }),
+            Paths::Parents(parents) => Hierarchy::of(labels, None, |label| parents.path_to(label)),
+        };
+        if tree.depth() > 1 {
+            return Ok(tree);
+        }
+        let count = labels.len();
+        Err(Error::Setting(match self {
+            Paths::Separator(separator) => tr!(
+                "--hierarchy: expected paths with {} between names, found none among {count} labels, such as {}; give what stands between them, or leave it out",
+                "--hierarchy: 名前の間に {} のあるパスが必要ですが、{count} 個のラベルにはありません（例: {}）。区切りを指定し直すか、指定を外してください",
+                quoted(separator),
+                labels.first().map_or_else(String::new, |label| quoted(label))
+            ),
+            Paths::Parents(parents) => tr!(
+                "--hierarchy: {} gives none of the {count} labels a parent; write a row for each, child,parent",
+                "--hierarchy: {} には、{count} 個のラベルのどれにも親がありません。行ごとに「子,親」を書いてください",
+                parents.path.display()
+            ),
+        }))
+    }
+}
+
+impl Parents {
+    fn read(path: &Path) -> Result<Parents> {
+        let mut options = ReadOptions::default();
+        (options.text, options.label, options.header) = (Some("1".into()), Some("2".into()), Some(false));
+        let source = Source::open(path, &options)?;
+        let (first, second) = (source.columns().text, source.columns().label.unwrap_or(1));
+        let mut of: HashMap<String, (Option<String>, Place)> = HashMap::new();
+        let (mut records, mut is_first) = (source.records(), true);
+        while let Some(record) = records.next() {
+            let record = record?;
+            let is_heading = std::mem::take(&mut is_first);
+            let [child, parent] = [first, second].map(|column| record.field(column).trim().to_owned());
+            if is_heading && HEADINGS.contains(&parent.to_lowercase().as_str()) {
+                continue;
+            }
+            let place = records.source().place(record.line);
+            if child.is_empty() {
+                return Err(Error::Setting(tr!(
+                    "{place}: reading parents: expected a name in the first column, found none; fill it in, or take the row out",
+                    "{place}: 親子の表を読めません。1 列目に名前が必要ですが、空です。名前を入れるか、行を消してください"
+                )));
+            }
+            let parent = (!parent.is_empty()).then_some(parent);
+            if let Some((other, before)) = of.get(&child).filter(|(other, _)| *other != parent) {
+                let name = |parent: &Option<String>| match parent {
+                    Some(name) => quoted(name),
+                    None => tr!("none", "なし"),
+                };
+                let (child, one, two, line) = (quoted(&child), name(other), name(&parent), before.line);
+                return Err(Error::Setting(tr!(
+                    "{place}: reading parents: {child} has the parent {one} on line {line} and {two} here; a name has one parent: take one of the rows out",
+                    "{place}: {child} の親が {line} 行目では {one}、ここでは {two} です。親は 1 つだけです。どちらかの行を消してください"
+                )));
+            }
+            of.entry(child).or_insert((parent, place));
+        }
+        let parents = Parents { path: path.to_owned(), of };
+        parents.check_circles()?;
+        Ok(parents)
+    }
+
+    /// All names.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.of.iter().flat_map(|(child, (parent, _))| std::iter::once(child.as_str()).chain(parent.as_deref()))
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.of.contains_key(name) || self.of.values().any(|(parent, _)| parent.as_deref() == Some(name))
+    }
+
+    fn parent(&self, name: &str) -> Option<&str> {
+        self.of.get(name).and_then(|(parent, _)| parent.as_deref())
+    }
+
+    /// Names down to this one, from the top; there are no circles.
+    fn path_to(&self, name: &str) -> Vec<String> {
+        let mut path: Vec<String> =
+            std::iter::successors(Some(name), |name| self.parent(name)).map(str::to_owned).collect();
+        path.reverse();
+        path
+    }
+
+    /// Refuses names that stand above themselves.
+    fn check_circles(&self) -> Result<()> {
+        let mut is_free: HashSet<&str> = HashSet::new();
+        let mut children: Vec<(&u64, &str)> =
+            self.of.iter().map(|(child, (_, place))| (&place.line, child.as_str())).collect();
+        children.sort_unstable();
+        for (_, child) in children {
+            let mut way: Vec<&str> = Vec::new();
+            let mut at = Some(child);
+            while let Some(name) = at.filter(|name| !is_free.contains(name)) {
+                if let Some(begin) = way.iter().position(|before| *before == name) {
+                    return Err(self.circle(&way[begin..]));
+                }
+                way.push(name);
+                at = self.parent(name);
+            }
+            is_free.extend(way);
+        }
+        Ok(())
+    }
+
+    /// The error of names that stand above each other in a circle.
+    fn circle(&self, names: &[&str]) -> Error {
+        const MOST: usize = 4;
+        let place = |name: &str| self.of.get(name).map(|(_, place)| place.clone());
+        let link = |name: &&str| {
+            let (line, parent) = (place(name).map_or(0, |place| place.line), self.parent(name).unwrap_or_default());
+            let [name, parent] = [name, parent].map(quoted);
+            tr!("{name} is below {parent} (line {line})", "{name} の親は {parent}（{line} 行目）")
+        };
+        let mut links: Vec<String> = names.iter().take(MOST).map(link).collect();
+        if names.len() > MOST {
+            links.push(tr!("and {} more", "ほか {} 件", names.len() - MOST));
+        }
+        let (links, first) = (crate::lang::wording::joined(&links), names.first().and_then(|name| place(name)));
+        let at = first.map_or_else(|| self.path.display().to_string(), |place| place.to_string());
+        Error::Setting(tr!(
+            "{at}: reading parents: names stand above each other in a circle: {links}; take one of these rows out, or leave its parent empty",
+            "{at}: 親子の関係が循環しています: {links}。どれかの行を消すか、親の欄を空にしてください"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recognised(labels: &[&str]) -> Option<String> {
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        Paths::recognise(&labels).map(|paths| match paths {
+            Paths::Separator(separator) => separator,
+            Paths::Parents(_) => unreachable!("there is no file"),
+        })
+    }
+
+    #[test]
+    fn paths_are_recognised_where_most_labels_are_paths_that_share_a_beginning() {
+        assert_eq!(recognised(&["a/x", "a/y", "b"]).as_deref(), Some("/"));
+        assert_eq!(recognised(&["a > x", "a > y", "b > x"]).as_deref(), Some(" > "));
+        assert_eq!(recognised(&["家具／椅子", "家具／机", "服／靴"]).as_deref(), Some("／"));
+        // No beginning is shared; half of the labels are no paths; an empty name.
+        assert_eq!(recognised(&["a/x", "b/y", "c/z"]), None);
+        assert_eq!(recognised(&["a/x", "a/y", "b", "c"]), None);
+        assert_eq!(recognised(&["https://x", "https://y"]), None);
+        assert_eq!(recognised(&["positive", "negative"]), None);
+    }
+
+    #[test]
+    fn white_space_around_names_does_not_count() {
+        assert_eq!(tidied(" a / b/c ", "/").as_deref(), Some("a/b/c"));
+        assert_eq!(tidied("a >  b", " > ").as_deref(), Some("a > b"));
+        assert_eq!([tidied("a//b", "/"), tidied("/a", "/"), tidied("a/ ", "/")], [None, None, None]);
+    }
+
+    fn read(content: &str) -> Result<Parents> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("parents.csv");
+        std::fs::write(&path, content).unwrap();
+        Parents::read(&path)
+    }
+
+    #[test]
+    fn parents_come_from_a_table() {
+        let parents = read("child,parent\nChair,Seats\nSofa,Seats\nSeats,Furniture\nShoes,\n").unwrap();
+        assert_eq!(parents.path_to("Chair"), ["Furniture", "Seats", "Chair"]);
+        assert_eq!(parents.path_to("Shoes"), ["Shoes"]);
+        assert!(parents.knows("Furniture") && !parents.knows("Table"));
+        let labels = ["Chair", "Seats", "Shoes"].map(String::from);
+        let tree = Paths::Parents(parents).hierarchy(&labels).unwrap();
+        assert_eq!((tree.depth(), tree.nodes().len()), (3, 4));
+        tree.check(&labels).unwrap();
+        // Without a heading, and a row twice.
+        assert_eq!(read("a,b\na,b\nb,c\n").unwrap().path_to("a"), ["c", "b", "a"]);
+    }
+
+    #[test]
+    fn circles_and_second_parents_are_refused_where_they_stand() {
+        let said = |content: &str| read(content).unwrap_err().to_string();
+        let circle = said("child,parent\nx,a\na,b\nb,c\nc,a\n");
+        for part in ["parents.csv:3", "“a” is below “b” (line 3)", "“c” is below “a” (line 5)", "take one"]
+        {
+            assert!(circle.contains(part), "{part}: {circle}");
+        }
+        assert!(!circle.contains("“x”"), "{circle}");
+        assert!(said("a,a\nb,a\n").contains("“a” is below “a” (line 1)"));
+        let two = said("child,parent\na,b\na,c\n");
+        assert!(two.contains("parents.csv:3") && two.contains("“b” on line 2 and “c” here"), "{two}");
+        assert!(said("child,parent\n,b\nc,b\n").contains("parents.csv:2"));
+    }
+}
