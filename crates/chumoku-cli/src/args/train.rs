@@ -1,11 +1,12 @@
 //! Flags of `chumoku train`.
 
 use super::values::{
-    class_weights, from_one_to_1024, frozen, number_of_folds, number_of_parts, whole_from_one, whole_from_zero,
+    budget, class_weights, from_one_to_1024, frozen, number_of_folds, number_of_parts, settings, whole_from_one,
+    whole_from_zero,
 };
 use super::{Precision, Reading, SeveralLabels};
 use chumoku::text::Unit;
-use chumoku::train::{ClassWeights, Freeze};
+use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
 use chumoku::{Cell, nn};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -109,6 +110,14 @@ pub(crate) struct Train {
     /// spam=5,ham=1 (default: rare classes count somewhat more)
     #[arg(long, value_name = "WEIGHTS", value_parser = class_weights)]
     pub(crate) class_weights: Option<ClassWeights>,
+    /// Search settings on the validation rows first: for a time (30s, 10m, 2h), training included, or for a number of trials; only
+    /// where each text has one class
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub(crate) tune: Option<TuneBudget>,
+    /// Settings of classifiers that are otherwise chosen from the data, as --tune prints them: dropout=0.2,words=2 (an unknown name
+    /// lists all)
+    #[arg(long, value_name = "SETTINGS", value_parser = settings)]
+    pub(crate) set: Option<Adjusted>,
     /// What tokens are (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,
