@@ -10,8 +10,8 @@ pub(crate) use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_c
 pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use files::{
     CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT, NGRAM_WEIGHTS, SOURCE_TOKENIZER, SPECIAL_TOKENS,
-    TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, WEIGHTS, check_files, impostors, is_as_good_as_empty, names, open,
-    place_of, read, strangers,
+    TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS, check_files, has_trials, impostors,
+    is_as_good_as_empty, names, open, place_of, read, strangers,
 };
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};

@@ -1,11 +1,12 @@
 //! Flags of `chumoku train`.
 
 use super::values::{
-    class_weights, from_one_to_1024, frozen, number_of_folds, number_of_parts, whole_from_one, whole_from_zero,
+    budget, class_weights, from_one_to_1024, frozen, number_of_folds, number_of_parts, settings, whole_from_one,
+    whole_from_zero,
 };
 use super::{Precision, Reading, SeveralLabels};
 use chumoku::text::Unit;
-use chumoku::train::{ClassWeights, Freeze};
+use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
 use chumoku::{Cell, nn};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -120,6 +121,14 @@ pub(crate) struct Train {
     /// none if labels that look like paths are none (default: told from the labels)
     #[arg(long, value_name = "SEPARATOR|FILE")]
     pub(crate) hierarchy: Option<String>,
+    /// Search settings on the validation rows first: for a time (30s, 10m, 2h), training included, or for a number of trials; only
+    /// where each text has one class
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub(crate) tune: Option<TuneBudget>,
+    /// Settings of classifiers that are otherwise chosen from the data, as --tune prints them: dropout=0.2,words=2 (an unknown name
+    /// lists all)
+    #[arg(long, value_name = "SETTINGS", value_parser = settings)]
+    pub(crate) set: Option<Adjusted>,
     /// What tokens are (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,

@@ -1,9 +1,10 @@
 //! What the values of flags may be, and what is said of others.
 
 use chumoku::tr;
-use chumoku::train::{ClassWeights, Freeze};
+use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
 pub(super) fn delimiter(text: &str) -> Result<char, String> {
     let named = match text {
@@ -133,6 +134,39 @@ pub(super) fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
             found(text)
         )),
     }
+}
+
+/// Settings with their values: `dropout=0.2,words=2`.
+pub(super) fn settings(text: &str) -> Result<Adjusted, String> {
+    let settings: Adjusted = text.parse()?;
+    match settings.is_empty() {
+        true => Err(tr!("expected settings such as dropout=0.2,words=2, found nothing", "dropout=0.2,words=2 のような設定が必要ですが、空です")),
+        false => Ok(settings),
+    }
+}
+
+/// How long settings are searched for: `30s`, `10m`, `2h`, or a number of trials.
+pub(super) fn budget(text: &str) -> Result<TuneBudget, String> {
+    let unit = text.chars().last().and_then(|unit| match unit {
+        's' => Some(1),
+        'm' => Some(60),
+        'h' => Some(3600),
+        _ => None,
+    });
+    let budget = match unit {
+        Some(seconds) => {
+            let count = text[..text.len() - 1].parse::<u32>().ok().filter(|&count| count > 0);
+            count.map(|count| TuneBudget::Time(Duration::from_secs(u64::from(count) * seconds)))
+        }
+        None => text.parse::<u32>().ok().filter(|&trials| trials > 0).map(|trials| TuneBudget::Trials(trials.into())),
+    };
+    budget.ok_or_else(|| {
+        tr!(
+            "expected a time such as 30s, 10m or 2h, or a number of trials from 1, found {}",
+            "30s、10m、2h のような時間か、1 以上の試行回数が必要ですが、{} です",
+            found(text)
+        )
+    })
 }
 
 /// What fine-tuning leaves as it is: `none`, `embeddings`, a number of layers, or `all`.

@@ -1,6 +1,5 @@
 //! The two small classifiers that the fifth article compares: an LSTM, and one layer of self-attention.
 
-use super::paired::LEVEL;
 use super::spread::Spread;
 use crate::Result;
 use crate::nn::{
@@ -8,6 +7,7 @@ use crate::nn::{
     RecurrentConfig,
 };
 use crate::params::{Builder, Params};
+use crate::scoring::LEVEL;
 use chumoku_kernels::{Cell, Precision};
 use ndarray::{Array2, Axis};
 use serde::Serialize;

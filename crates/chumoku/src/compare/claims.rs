@@ -7,13 +7,13 @@
 //! A verdict is given where the figures can decide, wrong in at most 5 of 100 cases if nothing but chance were at work;
 //! else it is left open, and said what would decide it.
 
-use super::paired::{Difference, LEVEL, MARGIN};
 use super::spread::Spread;
 use super::time::Growth;
 use super::{Article, Compared};
 use crate::lang::wording::thousands;
 use crate::lang::{Lang, lang};
 use crate::nn::{Network, PositionKind};
+use crate::scoring::{Difference, LEVEL, MARGIN};
 use chumoku_kernels::Cell;
 use serde::{Serialize, Serializer};
 use std::fmt;

@@ -6,16 +6,14 @@
 //! sinusoidal positions.
 
 mod article;
-mod beta;
 mod claims;
-mod paired;
 mod spread;
 mod svg;
 mod time;
 
+pub use crate::scoring::Difference;
 pub use article::Article;
 pub use claims::{Claim, Said, Verdict};
-pub use paired::Difference;
 pub use spread::Spread;
 pub use svg::to_svg;
 pub use time::{Growth, StepTime};

@@ -1,13 +1,13 @@
 //! The time of a training step, and how it grows.
 
 use super::BATCH;
-use super::paired::LEVEL;
 use super::spread::Spread;
 use crate::Result;
 use crate::count::CountConfig;
 use crate::models::{Classifier, ClassifierConfig};
 use crate::nn::{Mode, Noise, Offsets};
 use crate::params::Params;
+use crate::scoring::LEVEL;
 use crate::train::{Learnt, PartGradients, Plan, Settings, Shape, State, TrainOptions, parts_for};
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;

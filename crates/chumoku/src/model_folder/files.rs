@@ -25,14 +25,21 @@ pub(crate) const CARD: &str = "README.md";
 /// Which texts the model was trained on, as hashes.
 pub(crate) const TRAINED_ON: &str = "trained-on.bin";
 pub(crate) const LOG: &str = "log.jsonl";
+/// The settings that were tried.
+pub(crate) const TUNE_LOG: &str = "tune.jsonl";
 
 /// Bytes of a `config.json`: far more than any has.
 pub(super) const LARGEST_CONFIG: u64 = 64 << 20;
+
+/// The same while it is written.
+pub(super) const TUNE_LOG_BESIDE: &str = "tune.tmp";
 
 /// What is held by whoever writes to the folder.
 pub(crate) const LOCK: &str = ".chumoku-lock";
 /// The run that is to replace the folder's model.
 pub(crate) const NEXT: &str = ".chumoku-next";
+/// A search for settings that has not come to its end: its trials.
+pub(crate) const TUNE: &str = ".chumoku-tune";
 /// The files of a model while they are written.
 pub(super) const STAGED: &str = ".chumoku-staged";
 /// A whole model on its way into the folder: what is in here counts, and not what the folder still has of that name.
@@ -168,6 +175,7 @@ fn is_ours(folder: &Path) -> bool {
         || has_checkpoints(folder)
         || Standing::of(&folder.join(LOCK)) == Standing::File
         || Standing::of(&folder.join(READY)) == Standing::Folder
+        || has_trials(folder)
 }
 
 fn is_card(path: &Path) -> bool {
@@ -200,7 +208,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Files that a model is made of, in the order in which they move into a folder.
-pub(super) const MODEL: [&str; 12] = [
+pub(super) const MODEL: [&str; 13] = [
     WEIGHTS,
     NGRAM_WEIGHTS,
     TOKENIZER,
@@ -212,6 +220,7 @@ pub(super) const MODEL: [&str; 12] = [
     METRICS,
     CARD,
     TRAINED_ON,
+    TUNE_LOG,
     CONFIG,
 ];
 
@@ -270,7 +279,7 @@ pub(crate) fn strangers(folder: &Path) -> Vec<String> {
         match name.as_str() {
             LOG | CHECKPOINTS => {}
             LOCK if standing == Standing::File => {}
-            NEXT | STAGED | READY if standing == Standing::Folder => {
+            NEXT | STAGED | READY | TUNE if standing == Standing::Folder => {
                 found.extend(inner_strangers(&path).iter().map(|inner| format!("{name}{inner}")));
             }
             known if MODEL.contains(&known) || LITTER.contains(&known) => {}
@@ -288,8 +297,9 @@ fn inner_strangers(folder: &Path) -> Vec<String> {
         let below = |inner: Vec<String>| inner.into_iter().map(|inner| format!("/{name}{inner}")).collect();
         match (name.as_str(), Standing::of(&path)) {
             (CHECKPOINTS | REPLACED, _) => below(strange_checkpoints(&path)),
-            (STAGED | READY, Standing::Folder) => below(inner_strangers(&path)),
-            (LOG, Standing::File) => Vec::new(),
+            (STAGED | READY | TUNE, Standing::Folder) => below(inner_strangers(&path)),
+            (trial, Standing::Folder) if is_trial(trial) => below(inner_strangers(&path)),
+            (LOG | TUNE_LOG_BESIDE, Standing::File) => Vec::new(),
             (known, Standing::File) if MODEL.contains(&known) => Vec::new(),
             _ => vec![format!("/{name}")],
         }
@@ -297,8 +307,19 @@ fn inner_strangers(folder: &Path) -> Vec<String> {
     names(folder).into_iter().flat_map(of_name).collect()
 }
 
+/// Whether a folder of this name is a trial's.
+pub(super) fn is_trial(name: &str) -> bool {
+    name.strip_prefix("trial-")
+        .is_some_and(|number| number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a search for settings in the folder was stopped.
+pub(crate) fn has_trials(folder: &Path) -> bool {
+    names(&folder.join(TUNE)).iter().any(|name| name == TUNE_LOG || is_trial(name))
+}
+
 /// Whether a folder holds nothing but the beginnings of a run that was killed before its first checkpoint.
 pub(crate) fn is_as_good_as_empty(folder: &Path) -> bool {
     let has_model = MODEL.iter().any(|name| Standing::of(&place_of(folder, name)) != Standing::Nothing);
-    !has_model && !has_checkpoints(folder) && strangers(folder).is_empty()
+    !has_model && !has_checkpoints(folder) && !has_trials(folder) && strangers(folder).is_empty()
 }

@@ -5,7 +5,9 @@
 //! by one; what a killed run did not move, the next one does. Nothing but files of these names is touched.
 
 use super::checkpoints::{CHECKPOINTS, is_step};
-use super::files::{CONFIG, LOG, MODEL, READY, REPLACED, STAGED, WEIGHTS, impostors, names};
+use super::files::{
+    CONFIG, LOG, MODEL, READY, REPLACED, STAGED, TUNE, TUNE_LOG_BESIDE, WEIGHTS, impostors, is_trial, names,
+};
 use super::standing::Standing;
 use crate::{Error, Result, tr};
 use std::fs;
@@ -141,8 +143,9 @@ pub(crate) fn clear(folder: &Path) -> Result<()> {
         let path = folder.join(&name);
         match (name.as_str(), Standing::of(&path)) {
             (CHECKPOINTS | REPLACED, Standing::Folder) => clear_checkpoints(&path)?,
-            (STAGED | READY, Standing::Folder) => clear(&path)?,
-            (LOG, Standing::File) => remove(&path)?,
+            (STAGED | READY | TUNE, Standing::Folder) => clear(&path)?,
+            (trial, Standing::Folder) if is_trial(trial) => clear(&path)?,
+            (LOG | TUNE_LOG_BESIDE, Standing::File) => remove(&path)?,
             (known, Standing::File) if MODEL.contains(&known) => remove(&path)?,
             _ => {}
         }

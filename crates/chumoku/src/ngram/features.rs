@@ -17,6 +17,8 @@ pub(crate) struct Choice<'a, A = u32> {
     pub(crate) at_least: u32,
     /// Most features; where there are more, the n-grams of the most texts are kept, of equals those of the lowest hash.
     pub(crate) most: usize,
+    /// The power of its relevance by which an n-gram counts.
+    pub(crate) relevance: f64,
     /// The right answer for each text.
     pub(crate) labels: &'a [A],
     pub(crate) classes: usize,
@@ -223,9 +225,10 @@ fn keep_most_frequent(parts: &mut [Part], most: usize) {
     }
 }
 
-/// idf · √s of every column, by parts.
+/// idf · √s of every column, or another power of s, by parts.
 fn weigh<A: Answer>(parts: &[Part], choice: &Choice<'_, A>) -> Vec<Vec<f32>> {
-    let Choice { labels, classes, .. } = *choice;
+    let Choice { labels, classes, relevance: power, .. } = *choice;
+    let raised = |relevance: f64| if power == 0.5 { relevance.sqrt() } else { relevance.powf(power) };
     let numbers = |row: u32| labels[row as usize].numbers().iter().map(|&label| label as usize);
     let texts = labels.len() as f64;
     let of_classes = |part: &Part| {
@@ -252,7 +255,7 @@ fn weigh<A: Answer>(parts: &[Part], choice: &Choice<'_, A>) -> Vec<Vec<f32>> {
                 let (inside, outside) = (count / total, (sum - count) / (all - total));
                 (inside / outside).ln().abs()
             });
-            let relevance = ratios.fold(0.0, f64::max).sqrt().max(LEAST_RELEVANCE) as f32;
+            let relevance = raised(ratios.fold(0.0, f64::max)).max(LEAST_RELEVANCE) as f32;
             let idf = (1.0 + ((1.0 + texts) / (1.0 + rows.len() as f64)).ln()) as f32;
             idf * relevance
         });

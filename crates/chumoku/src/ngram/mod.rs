@@ -60,6 +60,8 @@ pub struct NgramConfig {
     pub inside_words_up_to: f64,
     /// Texts that must contain an n-gram for it to be a feature; if absent, 2 from 1,000 texts on and 1 below.
     pub min_document_frequency: Option<u32>,
+    /// The power of sⱼ by which an n-gram counts: 0.5 is the root.
+    pub relevance: f64,
     /// Most features · outputs; where there are more, the n-grams of the most texts are kept. Training holds one
     /// such array of f32, and the best one so far.
     pub max_weights: usize,
@@ -77,6 +79,7 @@ impl Default for NgramConfig {
             scheme: NgramScheme::default(),
             inside_words_up_to: 60.0,
             min_document_frequency: None,
+            relevance: 0.5,
             max_weights: 1 << 25,
             c_grid: vec![1.0, 4.0, 16.0, 64.0, 256.0],
             c_without_validation: 16.0,

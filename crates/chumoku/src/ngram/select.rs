@@ -81,7 +81,8 @@ impl NgramModel {
         let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
         let at_least = config.min_document_frequency.unwrap_or(at_least);
         let most = config.max_weights / outputs;
-        let choice = Choice { at_least, most, labels: data.labels, classes: data.num_classes };
+        let choice =
+            Choice { at_least, most, relevance: config.relevance, labels: data.labels, classes: data.num_classes };
         let (vocabulary, x) = features(&counted, &choice);
         go_on()?;
         progress(&tr!(
@@ -314,6 +315,11 @@ fn check<A: Answer>(data: &NgramData<'_, A>, config: &NgramConfig) -> Result<(),
                 .pick("one or more ascending numbers above 0, at most 1e6,", "0 より大きく 1e6 以下の昇順の数"),
             got,
         });
+    }
+    if !(0.0..=2.0).contains(&config.relevance) {
+        let got = config.relevance.to_string();
+        let expected = lang().pick("a number from 0 to 2", "0 から 2 までの数");
+        return Err(NgramError::Setting { setting: "relevance", expected, got });
     }
     if config.tolerance.is_nan() || config.tolerance <= 0.0 {
         let got = config.tolerance.to_string();

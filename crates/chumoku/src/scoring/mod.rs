@@ -1,8 +1,10 @@
 //! How good predictions are: accuracy, F1 and log-loss with bootstrap intervals, and advice on which predictor to use.
 
 mod advice;
+mod beta;
 mod label_scores;
 mod number_scores;
+mod paired;
 mod resample;
 mod rows;
 mod scores;
@@ -15,6 +17,8 @@ pub use advice::{Advice, Gain, Predictor};
 pub(crate) use label_scores::micro_f1;
 pub use label_scores::{LabelScore, LabelScores};
 pub use number_scores::{LevelScore, NumberScores, figure};
+pub use paired::Difference;
+pub(crate) use paired::{LEVEL, MARGIN};
 pub use resample::Judged;
 pub use rows::Rows;
 pub use scores::{ClassScore, Scores, quick_scores};

@@ -10,6 +10,7 @@ use super::run::run;
 use super::state::Best;
 use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
+use super::tuned::Tuned;
 use super::{Blend, Event, Scores, TrainOptions, TrainingData};
 use crate::caution::Caution;
 use crate::models::Classifier;
@@ -50,6 +51,11 @@ pub struct Outcome {
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
 pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
+    train_tuned(data, training, None)
+}
+
+/// [`train`] with settings that a search has found, whose report stands beside the model's.
+pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Option<Tuned>) -> Result<Outcome> {
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
@@ -62,7 +68,7 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
         true => from_scratch(data, options, stop, observe)?,
         false => None,
     };
-    finish(data, (options, out, stop), whole, (from_scratch, folds), observe)
+    finish(data, (options, out, stop), whole, Beside { from_scratch, folds, tuned }, observe)
 }
 
 /// Scores of the transformer that would have been trained from scratch, which shows what the pretrained encoder brought.
@@ -128,20 +134,19 @@ fn from_scratch(
     Ok(Some(scratch.scores(report_rows(data).0, options.seed)?.whole))
 }
 
-/// Blend, scores, and the folder's files.
-fn finish(
-    data: &TrainingData,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    whole: Whole,
-    (from_scratch, folds): (Option<Scores>, Option<Value>),
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Outcome> {
-    let Whole { mut classifier, plan, ended, weights, found, seconds } = whole;
-    let (state, interrupted) = (&ended.state, ended.interrupted);
+/// What is reported beside the model.
+struct Beside {
+    from_scratch: Option<Scores>,
+    folds: Option<Value>,
+    tuned: Option<Tuned>,
+}
+
+/// Joins the two halves, by the validation rows.
+fn join(classifier: &mut TextClassifier, data: &TrainingData, weights: Option<&[f32]>) -> Result<()> {
     let valid = classifier.predict(&data.valid.texts())?;
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
-    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels, weights.as_deref());
+    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels, weights);
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
         let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
@@ -150,7 +155,36 @@ fn finish(
         let tree = data.hierarchy.as_ref();
         classifier.config.caution = Some(Caution::of_classes(&probabilities, &data.valid.labels, &known, tree));
     }
-    halves::refit(&mut classifier, data, found, weights.as_deref(), (&ended, stop), observe)?;
+    Ok(())
+}
+
+/// The model that [`train`] would make, not written anywhere but for checkpoints.
+pub(super) fn predictor(
+    data: &TrainingData,
+    run: (&TrainOptions, &Path, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<TextClassifier> {
+    let (options, _, stop) = run;
+    let Whole { mut classifier, ended, weights, found, .. } = halves::train(data, Problem::OneClass, run, observe)?;
+    join(&mut classifier, data, weights.as_deref())?;
+    let settings = (&options.set.ngrams(), weights.as_deref());
+    halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
+    if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
+}
+
+/// Blend, scores, and the folder's files.
+fn finish(
+    data: &TrainingData,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    whole: Whole,
+    Beside { from_scratch, folds, tuned }: Beside,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome> {
+    let Whole { mut classifier, plan, ended, weights, found, seconds } = whole;
+    let (state, interrupted) = (&ended.state, ended.interrupted);
+    join(&mut classifier, data, weights.as_deref())?;
+    let settings = (&options.set.ngrams(), weights.as_deref());
+    halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
@@ -161,6 +195,10 @@ fn finish(
     card += &section(&metrics["strongest_ngrams"]);
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data));
+    if let Some(tuned) = tuned.filter(|_| !interrupted) {
+        let (_, part) = report_rows(data);
+        tuned.report((&report.whole, &report.sure, part), &mut metrics, &mut card, &mut files);
+    }
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);

@@ -2,7 +2,8 @@
 
 use super::lock::Lock;
 use crate::model_folder::{
-    CHECKPOINTS, LOG, NEXT, clear, clear_checkpoints, impostors, is_as_good_as_empty, publish, settle, strangers,
+    CHECKPOINTS, LOG, NEXT, TUNE, clear, clear_checkpoints, has_trials, impostors, is_as_good_as_empty, publish,
+    settle, strangers,
 };
 use crate::model_folder::{has_checkpoints, is_model_folder};
 use crate::{Error, Result, tr};
@@ -70,6 +71,7 @@ impl OutputFolder {
         let Chosen { work, is_new } = choose(&path, resume, force)?;
         if is_new {
             if work == path {
+                clear(&work.join(TUNE))?;
                 clear_checkpoints(&work.join(CHECKPOINTS))?;
                 remove_log(&work)?;
             } else {
@@ -107,7 +109,7 @@ fn choose(path: &Path, resume: bool, force: bool) -> Result<Chosen> {
         ));
     }
     let next = path.join(NEXT);
-    let resumed = [next.clone(), path.to_owned()].into_iter().find(|work| resume && has_checkpoints(work));
+    let resumed = [next.clone(), path.to_owned()].into_iter().find(|work| resume && is_run(work));
     if let Some(work) = resumed {
         let found = impostors(path);
         return match found.is_empty() {
@@ -136,7 +138,7 @@ fn choose(path: &Path, resume: bool, force: bool) -> Result<Chosen> {
             listed(&found)
         ));
     }
-    if has_checkpoints(path) {
+    if is_run(path) {
         return refuse(tr!(
             "holds an unfinished run; continue it with --resume, or start over with --force",
             "終わっていない学習があります。--resume で続けるか、--force で最初からやり直してください"
@@ -150,6 +152,11 @@ fn choose(path: &Path, resume: bool, force: bool) -> Result<Chosen> {
         ));
     }
     Ok(Chosen { work: path.to_owned(), is_new: true })
+}
+
+/// Whether a run that was stopped can go on in the folder.
+fn is_run(folder: &Path) -> bool {
+    has_checkpoints(folder) || has_trials(folder)
 }
 
 fn not_ours(found: &[String]) -> String {
@@ -215,7 +222,7 @@ fn new_folder() -> Result<PathBuf> {
 /// To resume, the last of the default names that holds a run.
 fn last_run() -> PathBuf {
     let taken = (1..).take_while(|&n| default_name(n).exists()).map(default_name);
-    let runs = taken.filter(|path| has_checkpoints(path) || has_checkpoints(&path.join(NEXT)));
+    let runs = taken.filter(|path| is_run(path) || is_run(&path.join(NEXT)));
     runs.last().unwrap_or_else(|| default_name(1))
 }
 

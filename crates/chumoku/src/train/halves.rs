@@ -8,7 +8,7 @@ use super::run::{Ended, run};
 use super::target::Target;
 use super::{Blend, Event, Plan, TrainOptions, TrainingData, watch};
 use crate::models::Classifier;
-use crate::ngram::{Found, NgramModel};
+use crate::ngram::{Found, NgramConfig, NgramModel};
 use crate::scoring::Rows;
 use crate::text_classifier::{ModelConfig, Problem, TextClassifier};
 use crate::{Error, ModelKind, Result, inference, pair, tr};
@@ -38,7 +38,7 @@ pub(super) fn train<A: Target>(
 ) -> Result<Whole> {
     let before = Held::measure();
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let mut ngrams = super::ngrams::fit(data, "baseline", weights.as_deref(), stop, observe)?;
+    let mut ngrams = super::ngrams::fit(data, "baseline", (&options.set.ngrams(), weights.as_deref()), stop, observe)?;
     // The network needs the memory more.
     ngrams.found.forget_texts();
     let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
@@ -97,12 +97,12 @@ pub(super) fn refit<A: Target>(
     classifier: &mut TextClassifier,
     data: &TrainingData<A>,
     found: Found,
-    weights: Option<&[f32]>,
+    settings: (&NgramConfig, Option<&[f32]>),
     (ended, stop): (&Ended, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<()> {
     if let (Some(chosen), false) = (&classifier.ngrams, ended.interrupted) {
-        let again: NgramModel = super::ngrams::refit(data, chosen, found, weights, stop, observe)?;
+        let again: NgramModel = super::ngrams::refit(data, chosen, found, settings, stop, observe)?;
         classifier.ngrams = Some(again);
     }
     Ok(())

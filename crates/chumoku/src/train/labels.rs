@@ -95,7 +95,7 @@ impl Finished<'_> {
             classifier.config.caution = Some(Caution::default().with_classes(&probabilities, truth));
         }
         classifier.config.problem = Problem::Labels(blend.clone());
-        halves::refit(&mut classifier, data, found, None, (ended, stop), observe)?;
+        halves::refit(&mut classifier, data, found, (&options.set.ngrams(), None), (ended, stop), observe)?;
 
         let _stage = stages::begin(stages::REPORT);
         let (rows, part) = report_rows(data);

@@ -1,5 +1,6 @@
 //! Training: from rows of text to a model folder. `run` is what all tasks share.
 
+mod adjust;
 mod batches;
 mod card;
 mod checkpoint;
@@ -34,6 +35,8 @@ mod text_cards;
 mod text_scores;
 mod training;
 mod translate;
+mod tune;
+mod tuned;
 mod watch;
 
 pub use crate::blend::Blend;
@@ -42,6 +45,7 @@ pub use crate::scoring::{
     Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows, Scores,
     SpanScore, SpanScores, Sureness, TreeLevel, TreeScores, figure, quick_scores,
 };
+pub use adjust::{Adjusted, Setting};
 pub use batches::batches;
 pub(crate) use card::network_is_right;
 pub use class_weights::ClassWeights;
@@ -65,3 +69,5 @@ pub use tag::{TaggerData, TaggerOutcome, TaggerPlan, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
 pub use training::Training;
 pub use translate::{TranslatorOutcome, TranslatorPlan, train_translator};
+pub use tune::{TuneBudget, tune, tune_ngrams};
+pub use tuned::{best_trials, gained};

@@ -39,6 +39,8 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "n-grams" => "n-gram",
         "baseline" => "比較対象",
         "fold" => "交差検証",
+        "tune" => "調整",
+        "trial" => "試行",
         same => same,
     };
     lang().pick(english, japanese)

@@ -58,6 +58,7 @@ impl Network {
             None => Network::from_scratch(data, options)?,
             Some(folder) => Network::pretrained(data, folder, options)?,
         };
+        options.set.apply(&mut network.plan);
         let settings = &mut network.plan.settings;
         settings.epochs = options.epochs.unwrap_or(settings.epochs);
         settings.precision = options.precision;
@@ -80,8 +81,10 @@ impl Network {
         let texts =
             if reads_pairs { all.iter().flat_map(|text| text.split(pair::SEPARATOR)).collect() } else { all.clone() };
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
-        let unit = options.tokens.unwrap_or_else(|| suitable_unit(&texts));
-        let config = TokenizerConfig { vocab_size, min_frequency: 2, form: TextForm::Folded, unit };
+        let (unit, min_count) = options.set.tokens();
+        let unit = unit.or(options.tokens).unwrap_or_else(|| suitable_unit(&texts));
+        let min_frequency = min_count.unwrap_or(2);
+        let config = TokenizerConfig { vocab_size, min_frequency, form: TextForm::Folded, unit };
         let mut tokenizer = TextTokenizer::train(&texts, &config)?;
         if reads_pairs {
             tokenizer = tokenizer.with_special(&[SEP])?.for_pairs();
@@ -90,7 +93,10 @@ impl Network {
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let class_rows = data.class_rows();
         let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
-        let mut plan = Plan::new(&shape).with_network(options.network, options.position)?;
+        let mut plan = Plan::new(&shape);
+        options.set.shape(&mut plan.model);
+        let position = options.set.positions().unwrap_or(options.position);
+        let mut plan = plan.with_network(options.network, position)?;
         if reads_pairs {
             (plan.model.input.separator, plan.model.input.token_types) = (tokenizer.between(), 2);
         }

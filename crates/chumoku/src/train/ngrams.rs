@@ -9,6 +9,7 @@ use super::names::label;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
+use super::tuned::Tuned;
 use super::{Blend, Event, Scores, SeenTexts, TrainingData};
 use crate::caution::Caution;
 use crate::lang::wording::thousands;
@@ -48,6 +49,11 @@ pub struct NgramOutcome {
 /// If the folder cannot be written; [`Error::Ngram`](crate::Error::Ngram) with [`Cancelled`](crate::ngram::NgramError::Cancelled) when `stop`
 /// was set: nothing has been written then.
 pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Result<NgramOutcome> {
+    train_tuned(data, training, None)
+}
+
+/// [`train_ngram_classifier`] with settings that a search has found, whose report stands beside the model's.
+pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Option<Tuned>) -> Result<NgramOutcome> {
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
@@ -56,7 +62,8 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let Chosen { model: chosen, found, .. } = fit(data, "n-grams", weights.as_deref(), stop, observe)?;
+    let settings = (&options.set.ngrams(), weights.as_deref());
+    let Chosen { model: chosen, found, .. } = fit(data, "n-grams", settings, stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
     }
@@ -73,7 +80,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
         let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
         Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
     });
-    let ngrams = refit(data, &chosen, found, weights.as_deref(), stop, observe)?;
+    let ngrams = refit(data, &chosen, found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -91,7 +98,7 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     let tree = data.hierarchy.as_ref();
     let levels = tree.map_or_else(Vec::new, |tree| sure_levels(tree, &predictions, &rows.labels));
     let majority = majority(data, rows, options.seed);
-    let metrics = json!({
+    let mut metrics = json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "model": "ngrams",
         "seed": options.seed,
@@ -119,6 +126,9 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
     card += &section(&metrics["strongest_ngrams"]);
     let mut files = model.files();
     files.push(seen(data));
+    if let Some(tuned) = tuned {
+        tuned.report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
+    }
     write_folder(out, files, &metrics, card)?;
     let advice = of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
@@ -168,7 +178,7 @@ pub(super) struct Chosen {
 pub(super) fn fit<A: Target>(
     data: &TrainingData<A>,
     what: &'static str,
-    class_weights: Option<&[f32]>,
+    (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Chosen> {
@@ -178,7 +188,7 @@ pub(super) fn fit<A: Target>(
     let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
     let ngram_data =
         NgramData { texts: &texts, labels: &data.train.labels, num_classes: data.labels.len(), valid, class_weights };
-    let (ngrams, found) = train(&ngram_data, &NgramConfig::default(), Found::default(), stop, observe)?;
+    let (ngrams, found) = train(&ngram_data, config, Found::default(), stop, observe)?;
     let score = valid.map_or(String::new(), |(texts, answers)| {
         let logits = ngrams.logits_of(texts);
         let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
@@ -200,18 +210,17 @@ pub(super) fn refit<A: Target>(
     data: &TrainingData<A>,
     chosen: &NgramModel,
     found: Found,
-    class_weights: Option<&[f32]>,
+    (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramModel> {
     let _stage = stages::begin(stages::NGRAMS);
-    let defaults = NgramConfig::default();
-    let c = chosen.report().map_or(defaults.c_without_validation, |report| report.c);
+    let c = chosen.report().map_or(config.c_without_validation, |report| report.c);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
     let num_classes = data.labels.len();
     let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights };
-    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..defaults };
+    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..config.clone() };
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 

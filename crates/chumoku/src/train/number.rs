@@ -64,7 +64,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     let truth = &data.valid.labels;
     classifier.config.problem = Problem::Number(NumberBlend::fit(&data.scale, &attention, &ngrams, truth));
     let alone = [&attention, &ngrams].map(|half| NumberBlend::fit(&data.scale, half, &[], truth));
-    halves::refit(&mut classifier, data, found, None, (&ended, stop), observe)?;
+    halves::refit(&mut classifier, data, found, (&options.set.ngrams(), None), (&ended, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let (rows, part) = report_rows(data);

@@ -1,5 +1,6 @@
 //! What the caller decides of a run.
 
+use super::adjust::Adjusted;
 use super::class_weights::ClassWeights;
 use super::plan::Freeze;
 use crate::nn::{Network, PositionKind};
@@ -28,6 +29,8 @@ pub struct TrainOptions {
     /// How much the rows of each class count, of a classifier of one class a text; if absent, rare classes count more to the
     /// network where classes are unbalanced.
     pub class_weights: Option<ClassWeights>,
+    /// Settings of a classifier that are otherwise chosen from the data.
+    pub set: Adjusted,
     /// What tokens are; chosen from the data if absent.
     pub tokens: Option<Unit>,
     /// How exact matrix products are.
@@ -58,6 +61,7 @@ impl Default for TrainOptions {
             from: None,
             freeze: None,
             class_weights: None,
+            set: Adjusted::default(),
             tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,

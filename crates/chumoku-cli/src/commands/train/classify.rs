@@ -12,7 +12,7 @@ use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
-use chumoku::train::{Outcome, Scores, TrainingData, network_name, train, train_ngram_classifier};
+use chumoku::train::{Outcome, Scores, TrainingData, network_name, train, train_ngram_classifier, tune, tune_ngrams};
 use chumoku::{stages, tr};
 use chumoku_view::render;
 use std::io::Write;
@@ -37,7 +37,10 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
         let Some(base) = masked::base_of(&session, &texts, threads)? else { return Ok(session.interrupted()) };
         session.options.from = Some(base);
     }
-    let trained = session.train(|training| train(&data, training))?;
+    let trained = session.train(|training| match args.tune {
+        Some(budget) => tune(&data, budget, training),
+        None => train(&data, training),
+    })?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }
@@ -59,7 +62,10 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
         return Err(Usage(problem).into());
     }
     let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
-    let trained = session.train(|training| train_ngram_classifier(data, training))?;
+    let trained = session.train(|training| match args.tune {
+        Some(budget) => tune_ngrams(data, budget, training),
+        None => train_ngram_classifier(data, training),
+    })?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(false, &outcome.metrics, |place| {
         let mut out = std::io::stdout().lock();
@@ -96,7 +102,8 @@ fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Resu
     let classes = report::levels(rows) + &classes;
     let sure = report::sure_answers(&metrics["abstain"]);
     let folds = report::folds(&metrics["folds"]);
-    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}{folds}\n", report::comparison(rows)))
+    let tuned = super::tune::shown(&metrics["tuning"]);
+    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}{folds}{tuned}\n", report::comparison(rows)))
 }
 
 /// What tables call the model.

@@ -8,6 +8,7 @@ mod masked;
 pub(super) mod score;
 pub(super) mod tag;
 pub(super) mod translate;
+mod tune;
 
 use super::{pairs, quoted, read_options};
 use crate::ExitCode;
@@ -110,6 +111,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    tune::check(args, task)?;
     match task {
         TaskName::Classify => classify::run(args, threads),
         TaskName::Labels => labels::run(args, threads),
@@ -177,6 +179,9 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Whether a run that is stopped now has nothing to save: a classifier's n-gram model comes first, and is not saved alone.
 static NOTHING_YET: AtomicBool = AtomicBool::new(false);
 
+/// Whether settings are searched for, so that there are trials to go on from.
+static TUNING: AtomicBool = AtomicBool::new(false);
+
 /// From now on Ctrl-C stops training after a step, and pressed again at once.
 fn listen(is_resumed: bool) -> anyhow::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -187,7 +192,10 @@ fn listen(is_resumed: bool) -> anyhow::Result<()> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        say!("\n{}", stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed));
+        say!("\n{}", match TUNING.load(Ordering::Relaxed) {
+            true => tune::stopping(),
+            false => stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed),
+        });
     })?;
     Ok(())
 }
@@ -201,6 +209,7 @@ impl<'a> Session<'a> {
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
+        options.set = args.set.clone().unwrap_or_default();
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
         options.parts = args.parts;
@@ -225,7 +234,8 @@ impl<'a> Session<'a> {
     /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
     fn train<O>(&self, train: impl FnOnce(Training<'_>) -> chumoku::Result<O>) -> anyhow::Result<Option<O>> {
         let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
-        NOTHING_YET.store(begins_with_ngrams, Ordering::Relaxed);
+        TUNING.store(self.args.tune.is_some(), Ordering::Relaxed);
+        NOTHING_YET.store(begins_with_ngrams && self.args.tune.is_none(), Ordering::Relaxed);
         listen(self.args.resume)?;
         let mut progress = Progress::new(self.start);
         let mut training = Training::to(&self.folder.work);

@@ -4,10 +4,10 @@ use super::beta::share_limits;
 use serde::Serialize;
 
 /// How often an interval may miss the truth.
-pub(super) const LEVEL: f64 = 0.05;
+pub(crate) const LEVEL: f64 = 0.05;
 
 /// Accuracies that differ by no more are about equal: two points.
-pub(super) const MARGIN: f64 = 0.02;
+pub(crate) const MARGIN: f64 = 0.02;
 
 /// The most rows that are asked for.
 const MOST_ROWS: usize = 10_000_000;
@@ -55,7 +55,7 @@ impl Difference {
 
     /// About how many rows it takes until `is_decided`, if what comes is like what was seen; nothing if even very many
     /// would not do.
-    pub(super) fn rows_until(&self, is_decided: impl Fn(&Difference) -> bool) -> Option<usize> {
+    pub(crate) fn rows_until(&self, is_decided: impl Fn(&Difference) -> bool) -> Option<usize> {
         let at = |rows: usize| {
             let scaled = |n: usize| (n as f64 * rows as f64 / self.rows.max(1) as f64).round() as usize;
             Difference { rows, first_only: scaled(self.first_only), second_only: scaled(self.second_only) }

@@ -1,0 +1,81 @@
+//! Settings by name, and the search for them: what is refused, and what is shown of it.
+
+use crate::Usage;
+use crate::args::{Model, TaskName, Train};
+use crate::report::{filled, right, wrap};
+use chumoku::Lang;
+use chumoku::lang::lang;
+use chumoku::tr;
+use chumoku::train::{Setting, best_trials, gained};
+
+/// Refuses what a task or a model has no use for.
+pub(super) fn check(args: &Train, task: TaskName) -> anyhow::Result<()> {
+    let refused = |problem: String| Err(Usage(problem).into());
+    if args.tune.is_some() && task != TaskName::Classify {
+        return refused(tr!(
+            "--tune: settings are searched for only where each text has one class; leave it out, or give --task classify",
+            "--tune: 設定を探せるのは 1 テキスト 1 クラスのときだけです。指定を外すか、--task classify を指定してください"
+        ));
+    }
+    let apart = [("--folds", args.folds.is_some()), ("--watch", args.watch.is_some())];
+    if let (Some((flag, _)), true) = (apart.into_iter().find(|(_, is_given)| *is_given), args.tune.is_some()) {
+        return refused(tr!(
+            "--tune: not together with {flag}; tune first, then give {flag} the settings found, with --set",
+            "--tune: {flag} とは一緒に使えません。先にチューニングし、見つかった設定を --set で {flag} と一緒に指定してください"
+        ));
+    }
+    let Some(set) = &args.set else { return Ok(()) };
+    if !matches!(task, TaskName::Classify | TaskName::Labels | TaskName::Score) {
+        return refused(tr!(
+            "--set: only for classes, labels and numbers; leave it out",
+            "--set: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
+        ));
+    }
+    let is_pretrained = args.from.is_some() || !args.unlabelled.is_empty();
+    set.check(args.model != Model::Ngrams, is_pretrained)?;
+    let twice = [(Setting::Epochs, args.epochs.is_some()), (Setting::Tokens, args.tokens.is_some())];
+    match set.settings().find(|setting| twice.contains(&(*setting, true))) {
+        Some(setting) => {
+            let name = setting.name();
+            refused(tr!(
+                "--{name}, --set {name}: both say the same thing; give one of them",
+                "--{name} と --set {name} は同じ設定です。どちらか一方を指定してください"
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What is said when Ctrl-C is pressed.
+pub(super) fn stopping() -> String {
+    tr!(
+        "stopping: the trials that are over are kept, and --resume goes on (press again to leave at once)",
+        "停止します。済んだ試行は残り、--resume で続けられます（もう一度押すとすぐに終了します）"
+    )
+}
+
+/// What was tried, best first, and what it brought; nothing where nothing was.
+pub(super) fn shown(tuning: &serde_json::Value) -> String {
+    const MOST: usize = 8;
+    const INDENT: usize = 22;
+    const WIDTH: usize = 80;
+    let Some(tried) = tuning["trials"].as_u64() else { return String::new() };
+    let rows = tuning["valid_rows"].as_u64().unwrap_or_default();
+    let [loss, accuracy] = match lang() {
+        Lang::En => ["log-loss", "accuracy"],
+        Lang::Ja => ["対数損失", "正解率"],
+    };
+    let [loss, accuracy] = [loss, accuracy].map(|head| right(head, 9));
+    let mut out = tr!(
+        "\nSettings tried: {tried}. The best by the {rows} validation rows:\n\n {loss} {accuracy}  settings\n",
+        "\n試した設定: {tried} 通り。検証データ {rows} 行で良かったもの:\n\n {loss} {accuracy}  設定\n"
+    );
+    for (loss, accuracy, set, is_taken) in best_trials(tuning, MOST) {
+        // Broken at commas, where a line is full.
+        let set = wrap(&set.replace(',', ", "), WIDTH - INDENT).replace('\n', &format!("\n{}", " ".repeat(INDENT)));
+        let mark = if is_taken { '*' } else { ' ' };
+        out += &format!("{mark}{loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);
+    }
+    let said = gained(tuning).join(lang().pick(" ", ""));
+    out + "\n" + &filled(&said) + "\n"
+}

@@ -1,0 +1,269 @@
+//! Which settings are tried, and in which order: first what helps most often, one change at a time, then at random around the
+//! best. The order follows from the seed, the data and what was kept so far, never from the clock.
+
+use crate::ngram::NgramConfig;
+use crate::text::unspaced_share;
+use crate::train::adjust::{Adjusted, Setting};
+use crate::train::{Plan, TrainOptions, TrainingData};
+use chumoku_kernels::Philox;
+use std::collections::HashSet;
+
+/// A change of the best settings so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Move {
+    To(Setting, f64),
+    Times(Setting, f64),
+}
+
+use Move::{Times, To};
+
+/// Of the n-gram model where spaces part words.
+const SPACED: &[Move] = &[
+    To(Setting::InsideWords, 25.0),
+    To(Setting::Relevance, 1.0),
+    To(Setting::InsideWords, 26.0),
+    To(Setting::Words, 2.0),
+    Times(Setting::C, 0.5),
+    Times(Setting::C, 2.0),
+    To(Setting::MinTexts, 1.0),
+    To(Setting::Relevance, 0.25),
+    To(Setting::InsideWords, 0.0),
+    To(Setting::MinTexts, 3.0),
+];
+
+/// The same where they do not.
+const UNSPACED: &[Move] = &[
+    To(Setting::Characters, 5.0),
+    To(Setting::Relevance, 1.0),
+    To(Setting::Characters, 6.0),
+    To(Setting::Characters, 3.0),
+    Times(Setting::C, 0.5),
+    Times(Setting::C, 2.0),
+    To(Setting::MinTexts, 1.0),
+    To(Setting::Relevance, 0.25),
+    To(Setting::MinTexts, 3.0),
+];
+
+/// Of a network that is trained from scratch.
+const FROM_SCRATCH: &[Move] = &[
+    To(Setting::Layers, 1.0),
+    To(Setting::Pooling, 1.0),
+    To(Setting::TokenDropout, 0.2),
+    To(Setting::Width, 64.0),
+    To(Setting::Positions, 1.0),
+    Times(Setting::LearningRate, 2.0),
+    To(Setting::Dropout, 0.4),
+    To(Setting::LabelSmoothing, 0.0),
+    To(Setting::MinCount, 1.0),
+    Times(Setting::LearningRate, 0.5),
+    To(Setting::Positions, 4.0),
+    To(Setting::Dropout, 0.2),
+    To(Setting::Width, 256.0),
+    To(Setting::TokenDropout, 0.0),
+    To(Setting::Layers, 3.0),
+    To(Setting::Tokens, 1.0),
+    Times(Setting::BatchTokens, 0.5),
+    To(Setting::WeightDecay, 0.3),
+    Times(Setting::Epochs, 2.0),
+];
+
+/// Of a recurrent one.
+const RECURRENT: &[Move] = &[
+    To(Setting::Pooling, 1.0),
+    To(Setting::TokenDropout, 0.2),
+    Times(Setting::LearningRate, 2.0),
+    To(Setting::Dropout, 0.4),
+    To(Setting::LabelSmoothing, 0.0),
+    To(Setting::Width, 64.0),
+    Times(Setting::LearningRate, 0.5),
+    To(Setting::MinCount, 1.0),
+    To(Setting::Dropout, 0.2),
+    To(Setting::WeightDecay, 0.3),
+];
+
+/// Of one that came pretrained.
+const PRETRAINED: &[Move] = &[
+    Times(Setting::LearningRate, 2.0),
+    Times(Setting::LearningRate, 0.5),
+    Times(Setting::Epochs, 0.6),
+    To(Setting::TokenDropout, 0.1),
+    To(Setting::LabelSmoothing, 0.0),
+    Times(Setting::Epochs, 1.6),
+    Times(Setting::BatchTokens, 0.5),
+    To(Setting::WeightDecay, 0.1),
+    Times(Setting::BatchTokens, 2.0),
+];
+
+/// The stream of a seed's random numbers that draws changes.
+const STREAM: u64 = 0x7475_6e65 << 24;
+
+/// Draws before settings that were not tried yet are given up.
+const DRAWS: u64 = 64;
+
+/// Settings to try.
+pub(super) struct Candidates {
+    /// In order.
+    moves: Vec<Move>,
+    next: usize,
+    random: Philox,
+    drawn: u64,
+    tried: HashSet<String>,
+    /// What the caller has set stays.
+    given: Adjusted,
+    /// The plan of the first trial.
+    plan: Option<Plan>,
+}
+
+impl Candidates {
+    /// For these data, from the settings of the options, which stay; `plan` is that of the network, if there is one.
+    pub(super) fn new(data: &TrainingData, options: &TrainOptions, plan: Option<Plan>) -> Candidates {
+        const SOME: f64 = 0.1;
+        const MOST: f64 = 0.5;
+        let unspaced = unspaced_share(data.train.texts.iter().map(String::as_str));
+        let mut moves: Vec<Move> = Vec::new();
+        if unspaced > SOME {
+            moves.extend(UNSPACED);
+        }
+        if unspaced < MOST {
+            let new: Vec<Move> = SPACED.iter().filter(|new| !moves.contains(new)).copied().collect();
+            moves.extend(new);
+        }
+        moves.extend(plan.as_ref().map_or(&[][..], |plan| match (&plan.fine_tuning, plan.model.body.transformer()) {
+            (Some(_), _) => PRETRAINED,
+            (None, Some(_)) => FROM_SCRATCH,
+            (None, None) => RECURRENT,
+        }));
+        let setting = |change: &Move| match *change {
+            To(setting, _) | Times(setting, _) => setting,
+        };
+        let is_given = |setting: Setting| match setting {
+            Setting::Tokens if options.tokens.is_some() => true,
+            Setting::Epochs if options.epochs.is_some() => true,
+            other => options.set.get(other).is_some(),
+        };
+        moves.retain(|change| !is_given(setting(change)));
+        if unspaced > SOME {
+            // Parts of words are the default there.
+            for change in moves.iter_mut().filter(|change| setting(change) == Setting::Tokens) {
+                *change = To(Setting::Tokens, 2.0);
+            }
+        }
+        let random = Philox::new(options.seed, STREAM);
+        Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), given: options.set.clone(), plan }
+    }
+
+    /// The next settings, given the best so far and the C of their n-gram model; none where there is nothing left to try.
+    pub(super) fn next(&mut self, best: &Adjusted, c: f64) -> Option<Adjusted> {
+        while let Some(&change) = self.moves.get(self.next) {
+            self.next += 1;
+            if let Some(found) = self.untried(best, &[change], c) {
+                return Some(found);
+            }
+        }
+        for _ in 0..DRAWS {
+            let [many, first, second, third] = self.random.block(self.drawn);
+            self.drawn += 1;
+            let pick = |word: u32| self.moves.get((u64::from(word) * self.moves.len() as u64 >> 32) as usize).copied();
+            let count = 1 + (u64::from(many) * 3 >> 32) as usize;
+            let changes: Vec<Move> = [first, second, third].into_iter().take(count).filter_map(pick).collect();
+            if let Some(found) = self.untried(best, &changes, c) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// The best settings with changes, if that is something new.
+    fn untried(&mut self, best: &Adjusted, changes: &[Move], c: f64) -> Option<Adjusted> {
+        let mut found = best.clone();
+        for &change in changes {
+            let (setting, value) = match change {
+                To(setting, value) => (setting, value),
+                Times(setting, factor) => {
+                    let before = found.get(setting).or_else(|| self.default_of(setting, c))?;
+                    let value = before * factor;
+                    let is_whole = matches!(setting, Setting::Epochs | Setting::BatchTokens);
+                    (setting, if is_whole { value.round().max(1.0) } else { value })
+                }
+            };
+            if found.get(setting).or_else(|| self.default_of(setting, c)) != Some(value) {
+                found = found.with(setting, value);
+            }
+        }
+        let is_new = found != *best && found != self.given && self.tried.insert(found.to_string());
+        is_new.then_some(found)
+    }
+
+    /// The value that a setting has where it is not set.
+    fn default_of(&self, setting: Setting, c: f64) -> Option<f64> {
+        let config = NgramConfig::default();
+        let lengths = |(shortest, longest): (usize, usize)| (10 * shortest + longest) as f64;
+        match setting {
+            Setting::Words => Some(config.scheme.words as f64),
+            Setting::Characters => Some(config.scheme.characters as f64),
+            Setting::Relevance => Some(config.relevance),
+            Setting::InsideWords => config.scheme.inside_words.map(lengths),
+            Setting::C => (c > 0.0).then_some(c),
+            other => self.plan.as_ref().and_then(|plan| Adjusted::of_plan(other, plan)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::{Rows, Shape};
+
+    fn data(text: &str) -> TrainingData {
+        let rows = Rows { texts: vec![text.to_owned(); 4], labels: vec![0, 1, 0, 1] };
+        TrainingData { train: rows, ..TrainingData::default() }
+    }
+
+    fn plan() -> Plan {
+        Plan::new(&Shape { lengths: &[10; 50], class_rows: &[25, 25], vocab_size: 100 })
+    }
+
+    fn sequence(seed: u64, keep: impl Fn(usize) -> bool) -> Vec<String> {
+        let mut best: Adjusted = "words=2".parse().unwrap();
+        let options = TrainOptions { seed, set: best.clone(), ..TrainOptions::default() };
+        let mut candidates = Candidates::new(&data("a plain text"), &options, Some(plan()));
+        let mut all = Vec::new();
+        while let (Some(found), true) = (candidates.next(&best, 16.0), all.len() < 60) {
+            all.push(found.to_string());
+            if keep(all.len()) {
+                best = found;
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_same_seed_and_outcomes_give_the_same_settings_and_none_twice() {
+        let all = sequence(7, |n| n == 3);
+        assert_eq!(all, sequence(7, |n| n == 3));
+        assert_eq!(all[0], "words=2,inside-words=2-5");
+        assert_eq!(all[3], "words=2,inside-words=2-6,c=8");
+        assert!(all[4..].iter().all(|set| set.starts_with("words=2,") && set != "words=2"), "{all:#?}");
+        let others = sequence(8, |n| n == 3);
+        // What is known comes first, whatever the seed.
+        let known = SPACED.len() + FROM_SCRATCH.len() - 4;
+        assert_eq!(all[..known], others[..known]);
+        assert_ne!(all[known + 4..], others[known + 4..]);
+        let different: HashSet<&String> = all.iter().collect();
+        assert!(different.len() == all.len() && all.len() == 60, "{all:#?}");
+    }
+
+    #[test]
+    fn settings_suit_the_script_and_end() {
+        let given = Adjusted::default();
+        let mut japanese = Candidates::new(&data("料理はおいしい"), &TrainOptions::default(), None);
+        let mut all = Vec::new();
+        while let Some(found) = japanese.next(&given, 16.0) {
+            assert!(found.settings().all(Setting::is_of_ngrams), "{found}");
+            all.push(found.to_string());
+        }
+        assert!(all[0] == "characters=5" && all.iter().all(|set| !set.contains("words")), "{all:?}");
+        // One change or more of nine: they come to an end.
+        assert!((9..300).contains(&all.len()), "{}", all.len());
+    }
+}

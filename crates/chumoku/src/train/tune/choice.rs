@@ -1,0 +1,72 @@
+//! Whether settings are better than others, by the validation rows.
+
+/// What a comparison of two predictors on the same rows says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Comparison {
+    /// By how much the mean loss of the second is below that of the first.
+    pub(super) gain: f64,
+    /// The standard error of this, as rows go.
+    pub(super) standard_error: f64,
+}
+
+/// Standard errors by which settings must be better than the best before. Validation rows are few and settings many: of
+/// settings that differ by nothing but chance, the best of ten looks better by one and a half.
+const CLEARLY: f64 = 1.0;
+
+impl Comparison {
+    /// Compares the losses of the same rows, row by row: what makes a row hard is hard for both, and falls out.
+    pub(super) fn of(first: &[f64], second: &[f64]) -> Comparison {
+        let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
+        let rows = differences.len() as f64;
+        let gain = differences.iter().sum::<f64>() / rows.max(1.0);
+        let squares: f64 = differences.iter().map(|d| (d - gain).powi(2)).sum();
+        // Of a single row nothing is known.
+        let variance = if rows > 1.0 { squares / (rows - 1.0) } else { f64::INFINITY };
+        Comparison { gain, standard_error: (variance / rows.max(1.0)).sqrt() }
+    }
+
+    /// Whether the second is to be taken.
+    pub(super) fn is_clear(&self) -> bool {
+        self.gain > CLEARLY * self.standard_error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    #[test]
+    fn rows_are_compared_one_by_one() {
+        // Hard and easy rows, each better by a little: no doubt, though losses vary far more than they differ.
+        let before: Vec<f64> = (0..100).map(|row| f64::from(row % 10)).collect();
+        let after: Vec<f64> =
+            before.iter().enumerate().map(|(row, loss)| loss - 0.01 - 0.001 * (row % 2) as f64).collect();
+        let found = Comparison::of(&before, &after);
+        assert!((found.gain - 0.0105).abs() < 1e-12 && found.standard_error < 1e-4 && found.is_clear());
+        assert!(!Comparison::of(&after, &before).is_clear());
+        assert!(!Comparison::of(&before, &before).is_clear());
+        assert!(!Comparison::of(&[2.0], &[1.0]).is_clear() && !Comparison::of(&[], &[]).is_clear());
+        // One row is much better, and nothing else: that is chance.
+        let mut lucky = before.clone();
+        lucky[9] = 0.0;
+        let found = Comparison::of(&before, &lucky);
+        assert!(found.gain > 0.05 && !found.is_clear(), "{found:?}");
+    }
+
+    #[test]
+    fn settings_that_are_worse_are_hardly_ever_taken() {
+        let taken = |truth: f64| {
+            let is_taken = |draw: &u64| {
+                let random = Philox::new(3, *draw);
+                let before = vec![0.5; 400];
+                let after: Vec<f64> = (0..400).map(|row| 0.5 - truth - 0.2 * f64::from(random.normal(row))).collect();
+                Comparison::of(&before, &after).is_clear()
+            };
+            (0..2000).filter(is_taken).count() as f64 / 2000.0
+        };
+        // By one standard error (0.01) worse, equal, and by three better.
+        let [worse, equal, better] = [-0.01, 0.0, 0.03].map(taken);
+        assert!(worse < 0.04 && (0.12..0.20).contains(&equal) && better > 0.95, "{worse} {equal} {better}");
+    }
+}

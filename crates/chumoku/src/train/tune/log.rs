@@ -1,0 +1,132 @@
+//! `tune.jsonl`: the trials that are over, a line each, behind a line that says of what search they are.
+
+use crate::model_folder::{Standing, TUNE_LOG, place_of, sync_folder, write_file};
+use crate::train::tuned::Trial;
+use crate::{Error, Result, tr};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    format: u32,
+    /// Of the data, the options and the seed.
+    fingerprint: String,
+}
+
+const FORMAT: u32 = 1;
+
+/// The trials of a search that are over.
+pub(super) struct TrialLog {
+    path: PathBuf,
+    head: Head,
+    pub(super) trials: Vec<Trial>,
+}
+
+impl TrialLog {
+    /// The log of a search in `folder`, with the trials that are there already: in the folder or, if the search has come to its
+    /// end, beside the model in `out`.
+    ///
+    /// # Errors
+    /// If the trials that are there are of another search, or cannot be read.
+    pub(super) fn open(folder: &Path, out: &Path, resume: bool, fingerprint: &str) -> Result<TrialLog> {
+        let path = folder.join(TUNE_LOG);
+        let head = Head { format: FORMAT, fingerprint: fingerprint.to_owned() };
+        let mut log = TrialLog { path, head, trials: Vec::new() };
+        let places = [log.path.clone(), place_of(out, TUNE_LOG)];
+        let Some(place) = places.into_iter().find(|place| resume && Standing::of(place) == Standing::File) else {
+            return Ok(log);
+        };
+        let text = fs::read_to_string(&place).map_err(Error::io("reading", &place))?;
+        let problem = |problem: String| Error::Output { path: place.clone(), problem };
+        let damaged = |line: usize| {
+            problem(tr!(
+                "line {line} is not a trial as `chumoku train --tune` writes it; start over with --force",
+                "{line} 行目が `chumoku train --tune` の書いた試行ではありません。--force で最初からやり直してください"
+            ))
+        };
+        let mut lines = text.lines().zip(1..);
+        let head: Head =
+            lines.next().and_then(|(line, _)| serde_json::from_str(line).ok()).ok_or_else(|| damaged(1))?;
+        if head.format != FORMAT || head.fingerprint != fingerprint {
+            return Err(problem(tr!(
+                "the trials were made with other data, settings or seed; give the same as then, or start over with --force",
+                "この試行のデータ・設定・シードは今回と異なります。当時と同じものを指定するか、--force で最初からやり直してください"
+            )));
+        }
+        for (line, number) in lines {
+            let trial: Trial = serde_json::from_str(line).map_err(|_| damaged(number))?;
+            if trial.trial != log.trials.len() as u64 {
+                return Err(damaged(number));
+            }
+            log.trials.push(trial);
+        }
+        Ok(log)
+    }
+
+    /// Adds a trial, which is on disk then.
+    pub(super) fn add(&mut self, trial: Trial) -> Result<()> {
+        self.trials.push(trial);
+        let beside = self.path.with_extension("tmp");
+        if Standing::of(&beside) == Standing::File {
+            fs::remove_file(&beside).map_err(Error::writing("removing", &beside))?;
+        }
+        write_file(&beside, &self.bytes(self.trials.len()))?;
+        fs::rename(&beside, &self.path).map_err(Error::writing("renaming", &beside))?;
+        self.path.parent().map_or(Ok(()), sync_folder)
+    }
+
+    /// The file with so many trials.
+    pub(super) fn bytes(&self, trials: usize) -> Vec<u8> {
+        let line = |value: Result<String, _>| value.expect("trials are plain data") + "\n";
+        let mut text = line(serde_json::to_string(&self.head));
+        text.extend(self.trials.iter().take(trials).map(|trial| line(serde_json::to_string(trial))));
+        text.into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(number: u64) -> Trial {
+        Trial {
+            trial: number,
+            set: "words=2".into(),
+            changed: "words=2".into(),
+            log_loss: Some(0.5),
+            given_up: None,
+            accuracy: 0.75,
+            gain: 0.0,
+            standard_error: 0.0,
+            kept: true,
+            c: 4.0,
+            seconds_ngrams: 1.5,
+            seconds_network: 0.0,
+            work: 0.0,
+        }
+    }
+
+    #[test]
+    fn trials_are_found_again_and_only_by_the_search_that_made_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (inside, out) = (folder.path().join("inside"), folder.path());
+        fs::create_dir(&inside).unwrap();
+        let mut log = TrialLog::open(&inside, out, true, "one").unwrap();
+        (0..3).for_each(|number| log.add(trial(number)).unwrap());
+        let found = |resume, of| TrialLog::open(&inside, out, resume, of).map(|log| log.trials.len());
+        assert_eq!((found(true, "one").unwrap(), found(false, "one").unwrap()), (3, 0));
+        assert!(found(true, "two").unwrap_err().to_string().contains("other data, settings or seed"));
+        let path = inside.join(TUNE_LOG);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("\"trial\":1", "\"trial\":2")).unwrap();
+        assert!(found(true, "one").unwrap_err().to_string().contains("line 3"));
+        fs::write(&path, &text[..text.len() - 9]).unwrap();
+        assert!(found(true, "one").unwrap_err().to_string().contains("line 4"));
+        // Once the search is over, it lies beside the model.
+        fs::remove_file(&path).unwrap();
+        fs::write(out.join(TUNE_LOG), log.bytes(2)).unwrap();
+        assert_eq!(found(true, "one").unwrap(), 2);
+    }
+}

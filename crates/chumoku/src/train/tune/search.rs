@@ -1,0 +1,509 @@
+//! Trials, one after the other, and what is known of the best settings.
+
+use super::TuneBudget;
+use super::candidates::Candidates;
+use super::choice::Comparison;
+use super::log::TrialLog;
+use super::race::hopeless_after;
+use crate::blend::Blend;
+use crate::inference;
+use crate::lang::{Lang, lang};
+use crate::model_folder::{TUNE, clear};
+use crate::models::Classifier;
+use crate::train::adjust::Adjusted;
+use crate::train::classifier_task::Classify;
+use crate::train::names::label;
+use crate::train::network::Network;
+use crate::train::run::run;
+use crate::train::tuned::{Trial, Tuned};
+use crate::train::{Event, Plan, TrainOptions, TrainingData, ngrams};
+use crate::{Error, Result, tr};
+use chumoku_nn::probability::log_softmax;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Log-probabilities of the classes for each validation row.
+type LogP = Vec<Vec<f32>>;
+
+/// The best settings so far.
+struct Best {
+    set: Adjusted,
+    /// The trial whose folder has the network.
+    network_trial: u64,
+    /// The C of the n-gram model.
+    c: f64,
+    /// The halves' answers; none until they are needed, where the trial is one of an earlier run.
+    ngrams: Option<LogP>,
+    network: Option<LogP>,
+}
+
+/// A search for settings.
+pub(super) struct Search<'a> {
+    data: &'a TrainingData,
+    options: TrainOptions,
+    folder: PathBuf,
+    has_network: bool,
+    /// Of the caller.
+    stop: &'a AtomicBool,
+    /// How much the rows of each class count.
+    weights: Option<Vec<f32>>,
+    log: TrialLog,
+    /// Trials that have been gone through.
+    done: usize,
+    best: Best,
+}
+
+/// Why a trial came to no end.
+enum Ending {
+    /// The time is over.
+    Late,
+    Failed(Error),
+}
+
+impl From<Error> for Ending {
+    fn from(error: Error) -> Self {
+        Ending::Failed(error)
+    }
+}
+
+/// Hands on what takes a while, and neither what is said of a run nor its steps: a trial is told in one line.
+pub(super) fn pass_on(event: Event<'_>, observe: &mut dyn FnMut(Event<'_>)) {
+    match event {
+        Event::Working(..) => observe(event),
+        Event::Evaluated { epoch, .. } => {
+            observe(Event::Working(label("tune"), tr!("epoch {epoch}", "エポック {epoch}")));
+        }
+        _ => {}
+    }
+}
+
+/// To six digits behind the point, as the log has it.
+fn rounded(x: f64) -> f64 {
+    (x * 1e6).round() / 1e6
+}
+
+impl<'a> Search<'a> {
+    /// A search whose trials stand in a folder of `out`; those that are there already are gone through again if asked to.
+    pub(super) fn new(
+        data: &'a TrainingData,
+        options: &TrainOptions,
+        (out, stop): (&Path, &'a AtomicBool),
+        has_network: bool,
+    ) -> Result<Self> {
+        let folder = out.join(TUNE);
+        if !options.resume {
+            clear(&folder)?;
+        }
+        fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
+        // What does not change results is left out: whoever goes on may watch another text.
+        let of_results =
+            TrainOptions { resume: false, watch: None, checkpoint_every: Duration::ZERO, ..options.clone() };
+        let version = env!("CARGO_PKG_VERSION");
+        let fingerprint = format!("{version} {has_network} {of_results:?} {}", data.fingerprint());
+        let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
+        let log = TrialLog::open(&folder, out, options.resume, &fingerprint)?;
+        let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+        let best = Best { set: options.set.clone(), network_trial: 0, c: 0.0, ngrams: None, network: None };
+        let options = TrainOptions { watch: None, ..options.clone() };
+        Ok(Search { data, options, folder, has_network, stop, weights, log, done: 0, best })
+    }
+
+    /// Tries settings until the time or the number of trials is over.
+    pub(super) fn run(&mut self, budget: TuneBudget, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let began = Instant::now();
+        let before: f64 = self.log.trials.iter().map(|trial| trial.seconds_ngrams + trial.seconds_network).sum();
+        let plan = match self.has_network {
+            true => Some(Network::new(self.data, &self.with(&self.options.set, true))?.plan),
+            false => None,
+        };
+        let given = self.options.set.clone();
+        let mut candidates = Candidates::new(self.data, &self.options, plan.clone());
+        self.introduce(budget, observe);
+        loop {
+            let number = self.done as u64;
+            if matches!(budget, TuneBudget::Trials(most) if number >= most) {
+                break;
+            }
+            let next = if number == 0 { Some(given.clone()) } else { candidates.next(&self.best.set, self.best.c) };
+            let Some(set) = next else {
+                let text = tr!("there is nothing left to try", "試す設定がなくなりました");
+                observe(Event::Said(label("tune"), text));
+                break;
+            };
+            let trial = match self.log.trials.get(self.done) {
+                Some(trial) if trial.set != set.to_string() => return Err(self.another_search()),
+                Some(trial) => trial.clone(),
+                None => {
+                    let left = match budget {
+                        TuneBudget::Trials(_) => None,
+                        TuneBudget::Time(time) => {
+                            let spent = before + began.elapsed().as_secs_f64();
+                            Some(time.as_secs_f64() - spent - self.reserve(plan.as_ref()))
+                        }
+                    };
+                    match self.try_out(&set, left.filter(|_| number > 0), observe) {
+                        Ok((trial, halves)) => {
+                            self.log.add(trial.clone())?;
+                            self.take(&trial, &set, halves)?;
+                            self.tell(&trial, observe);
+                            continue;
+                        }
+                        Err(Ending::Late) => {
+                            let text = tr!(
+                                "the time does not suffice for another trial; --tune {number} gives the same",
+                                "次の試行には時間が足りません。--tune {number} で同じ結果が得られます"
+                            );
+                            observe(Event::Said(label("tune"), text));
+                            break;
+                        }
+                        Err(Ending::Failed(error)) if error.is_interrupted() => return Err(Error::Interrupted),
+                        Err(Ending::Failed(error)) => return Err(error),
+                    }
+                }
+            };
+            self.take(&trial, &set, None)?;
+            self.tell(&trial, observe);
+        }
+        Ok(())
+    }
+
+    /// Says what is to come.
+    fn introduce(&self, budget: TuneBudget, observe: &mut dyn FnMut(Event<'_>)) {
+        let (rows, known) = (self.data.valid.len(), self.log.trials.len());
+        let how_long = match budget {
+            TuneBudget::Trials(most) => tr!("{most} trials", "試行 {most} 回"),
+            TuneBudget::Time(time) => tr!("for {} s", "{} 秒間", time.as_secs()),
+        };
+        let text = tr!(
+            "{how_long}, judged by the log-loss of {rows} validation rows; kept is what is better by more than the error",
+            "{how_long}。検証データ {rows} 行の対数損失で比べ、標準誤差より大きく改善したものを採用します"
+        );
+        observe(Event::Said(label("tune"), text));
+        if known > 0 {
+            let text = tr!("{known} trials are known already", "{known} 回の試行は済んでいます");
+            observe(Event::Said(label("note"), text));
+        }
+    }
+
+    /// Tells of a trial.
+    fn tell(&self, trial: &Trial, observe: &mut dyn FnMut(Event<'_>)) {
+        const ROOM: usize = 68;
+        let Trial { trial: number, log_loss, given_up, accuracy, gain, standard_error, kept, changed, .. } = trial;
+        if *number == 0 {
+            let heads = tr!("  n  log-loss accuracy     gain ±error", "  n  対数損失   正解率     改善 ±標準誤差");
+            observe(Event::Said(label("trial"), heads));
+        }
+        let mut text = match log_loss {
+            Some(loss) => format!("{number:>3} {loss:>9.4} {:>6.1} %", 100.0 * accuracy),
+            None if given_up.is_some() => {
+                let epoch = given_up.unwrap_or_default();
+                let text = tr!("given up after epoch {epoch}: too far behind", "エポック {epoch} で打ち切り（差が大きいため）");
+                format!("{number:>3}  {text}")
+            }
+            None => format!("{number:>3}  {}", tr!("failed: its numbers grew too large", "失敗: 数値が大きくなりすぎました")),
+        };
+        if *number > 0 {
+            if log_loss.is_some() {
+                let kept = if *kept { tr!("kept", "採用") } else { "    ".into() };
+                text += &format!("  {gain:+.4} ±{standard_error:.4}  {kept}");
+            }
+            let is_short = lang() == Lang::Ja || text.chars().count() + 2 + changed.len() <= ROOM;
+            text += if is_short { "  " } else { "\n               " };
+            text += changed;
+        }
+        observe(Event::Said(label("trial"), text));
+    }
+
+    fn another_search(&self) -> Error {
+        Error::Output {
+            path: self.folder.clone(),
+            problem: tr!(
+                "the trials there are of another search; start over with --force",
+                "別の探索の試行が入っています。--force で最初からやり直してください"
+            ),
+        }
+    }
+
+    /// The options with these settings.
+    fn with(&self, set: &Adjusted, resume: bool) -> TrainOptions {
+        TrainOptions { set: set.clone(), resume, folds: None, ..self.options.clone() }
+    }
+
+    /// The options that the search ends with.
+    pub(super) fn options(&self) -> TrainOptions {
+        self.with(&self.best.set, true)
+    }
+
+    /// Those that it began with.
+    pub(super) fn first_options(&self) -> TrainOptions {
+        self.with(&self.options.set, true)
+    }
+
+    /// Whether no settings were better than those that it began with.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.best.set == self.options.set
+    }
+
+    /// The folder of a trial's run, made if need be.
+    pub(super) fn folder_of(&self, trial: u64) -> Result<PathBuf> {
+        let folder = self.folder.join(format!("trial-{trial:04}"));
+        fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
+        Ok(folder)
+    }
+
+    /// The folder of the run of the best network.
+    pub(super) fn folder_of_network(&self) -> PathBuf {
+        self.folder.join(format!("trial-{:04}", self.best.network_trial))
+    }
+
+    /// What is told of the search, with the answers of the settings that it began with, if others were taken.
+    pub(super) fn tuned(&self, defaults: Option<super::Judged>) -> Tuned {
+        Tuned {
+            trials: self.log.trials[..self.done].to_vec(),
+            set: self.best.set.to_string(),
+            rows: self.data.valid.len(),
+            defaults,
+            log: self.log.bytes(self.done),
+        }
+    }
+
+    /// Seconds that are needed once the search is over: the n-gram model is trained twice for each of the two models that the
+    /// test rows are read with.
+    fn reserve(&self, plan: Option<&Plan>) -> f64 {
+        let Some(first) = self.log.trials.first() else { return 0.0 };
+        let epochs = plan.map_or(1, |plan| plan.settings.epochs.max(1)) as f64;
+        4.0 * first.seconds_ngrams + first.seconds_network / epochs
+    }
+
+    /// Goes on from a trial, whose halves' answers may be known.
+    fn take(&mut self, trial: &Trial, set: &Adjusted, halves: Option<[LogP; 2]>) -> Result<()> {
+        self.done += 1;
+        let changed = trial.trial == 0 || set.half(false) != self.best.set.half(false);
+        let old = self.best.network_trial;
+        if trial.kept {
+            let network_trial = if changed { trial.trial } else { old };
+            let [ngrams, network] = halves.map_or([None, None], |halves| halves.map(Some));
+            self.best = Best { set: set.clone(), network_trial, c: trial.c, ngrams, network };
+        }
+        // The runs of two trials are needed again: of the first, and of the best.
+        let useless = if trial.kept { old } else { trial.trial };
+        if changed && useless > 0 && useless != self.best.network_trial {
+            clear(&self.folder.join(format!("trial-{useless:04}")))?;
+        }
+        Ok(())
+    }
+
+    /// Tries settings, in the time that is `left`.
+    fn try_out(
+        &mut self,
+        set: &Adjusted,
+        left: Option<f64>,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(Trial, Option<[LogP; 2]>), Ending> {
+        let trials = &self.log.trials;
+        let number = trials.len() as u64;
+        let is_first = number == 0;
+        let [other_ngrams, other_network] =
+            [true, false].map(|half| is_first || set.half(half) != self.best.set.half(half));
+        let other_network = other_network && self.has_network;
+        let known: Vec<f64> =
+            trials.iter().map(|trial| trial.seconds_ngrams).filter(|&seconds| seconds > 0.0).collect();
+        let mut expected = if other_ngrams { known.iter().sum::<f64>() / known.len().max(1) as f64 } else { 0.0 };
+        let prepared = match other_network {
+            true => Some(self.prepare(set)?),
+            false => None,
+        };
+        let work = prepared.as_ref().map_or(0.0, |(network, _)| work_of(network));
+        let [seconds, done] = trials
+            .iter()
+            .fold([0.0; 2], |sums: [f64; 2], trial| [sums[0] + trial.seconds_network, sums[1] + trial.work]);
+        expected += work * if done > 0.0 { seconds / done } else { 0.0 };
+        if left.is_some_and(|left| expected > left) {
+            return Err(Ending::Late);
+        }
+        self.know_best(observe)?;
+
+        let limit = left.map(|left| Instant::now() + Duration::from_secs_f64(left.max(0.0)));
+        let is_late = || limit.is_some_and(|limit| Instant::now() >= limit);
+        let halt = AtomicBool::new(false);
+        let stop = self.stop;
+        let changed = set.beyond(&self.best.set).to_string();
+        let mut shown = |event: Event<'_>| {
+            if stop.load(Ordering::Relaxed) || is_late() {
+                halt.store(true, Ordering::Relaxed);
+            }
+            let detail = match event {
+                Event::Working(_, text) => text,
+                Event::Evaluated { epoch, .. } => tr!("epoch {epoch}", "エポック {epoch}"),
+                _ => return,
+            };
+            let text = tr!("{number}: {changed}  {detail}", "{number}: {changed}  {detail}");
+            observe(Event::Working(label("trial"), text));
+        };
+        // What was stopped is late unless the caller stopped it.
+        let ended = |error: Error| match error.is_interrupted() && !stop.load(Ordering::Relaxed) {
+            true => Ending::Late,
+            false => Ending::Failed(error),
+        };
+
+        let mut trial = Trial {
+            trial: number,
+            set: set.to_string(),
+            changed: changed.clone(),
+            log_loss: None,
+            given_up: None,
+            accuracy: 0.0,
+            gain: 0.0,
+            standard_error: 0.0,
+            kept: is_first,
+            c: self.best.c,
+            seconds_ngrams: 0.0,
+            seconds_network: 0.0,
+            work,
+        };
+        let start = Instant::now();
+        let ngrams = match other_ngrams {
+            true => {
+                let (found, c) = self.ngrams(set, &halt, &mut shown).map_err(ended)?;
+                (trial.c, trial.seconds_ngrams) = (c, rounded(start.elapsed().as_secs_f64()));
+                found
+            }
+            false => self.best.ngrams.clone().unwrap_or_default(),
+        };
+        let start = Instant::now();
+        let network = match &prepared {
+            Some(prepared) => {
+                let folder = self.folder_of(number)?;
+                let rival = (!is_first).then(|| self.folder_of_network());
+                let given_up = || rival.as_ref().and_then(|rival| hopeless_after(&folder, rival, self.data.valid.len()));
+                let mut raced = |event: Event<'_>| {
+                    let is_evaluated = matches!(event, Event::Evaluated { .. });
+                    shown(event);
+                    if is_evaluated && given_up().is_some() {
+                        halt.store(true, Ordering::Relaxed);
+                    }
+                };
+                let found = match given_up() {
+                    Some(_) => Err(Error::Interrupted),
+                    None => self.network(prepared, set, (&folder, &halt), &mut raced),
+                };
+                trial.seconds_network = rounded(start.elapsed().as_secs_f64());
+                match found {
+                    // Steps that are too large for these data are no fault of the search.
+                    Err(Error::NotFinite(_)) if !is_first => return Ok((trial, None)),
+                    Err(error) if error.is_interrupted() && given_up().is_some() => {
+                        trial.given_up = given_up().map(|epoch| epoch as u64);
+                        return Ok((trial, None));
+                    }
+                    Err(error) => {
+                        let ending = ended(error);
+                        if matches!(ending, Ending::Late) {
+                            clear(&folder)?;
+                        }
+                        return Err(ending);
+                    }
+                    Ok(found) => found,
+                }
+            }
+            None => self.best.network.clone().unwrap_or_default(),
+        };
+
+        let (losses, accuracy) = self.losses(&network, &ngrams);
+        let log_loss = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
+        let comparison = match is_first {
+            true => Comparison { gain: 0.0, standard_error: 0.0 },
+            false => {
+                let empty = LogP::new();
+                let [network, ngrams] =
+                    [&self.best.network, &self.best.ngrams].map(|half| half.as_ref().unwrap_or(&empty));
+                Comparison::of(&self.losses(network, ngrams).0, &losses)
+            }
+        };
+        trial.log_loss = Some(rounded(log_loss));
+        trial.accuracy = rounded(accuracy);
+        (trial.gain, trial.standard_error) = (rounded(comparison.gain), rounded(comparison.standard_error));
+        trial.kept = is_first || comparison.is_clear();
+        Ok((trial, Some([ngrams, network])))
+    }
+
+    /// Makes sure that the answers of the best settings are known.
+    fn know_best(&mut self, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        if self.done == 0 {
+            return Ok(());
+        }
+        let mut quiet = |event: Event<'_>| pass_on(event, observe);
+        if self.best.ngrams.is_none() {
+            self.best.ngrams = Some(self.ngrams(&self.best.set, self.stop, &mut quiet)?.0);
+        }
+        if self.best.network.is_none() && self.has_network {
+            // The steps were all taken in the trial, whose checkpoint is there.
+            let prepared = self.prepare(&self.best.set)?;
+            let folder = self.folder_of(self.best.network_trial)?;
+            let found = self.network(&prepared, &self.best.set, (&folder, self.stop), &mut quiet)?;
+            self.best.network = Some(found);
+        }
+        Ok(())
+    }
+
+    /// The n-gram model of these settings: its answers, and its C.
+    fn ngrams(&self, set: &Adjusted, stop: &AtomicBool, observe: &mut dyn FnMut(Event<'_>)) -> Result<(LogP, f64)> {
+        let settings = (&set.ngrams(), self.weights.as_deref());
+        let chosen = ngrams::fit(self.data, "n-grams", settings, stop, observe)?.model;
+        let logits = chosen.logits_of(&self.data.valid.texts());
+        let c = chosen.report().map_or(0.0, |report| f64::from(report.c));
+        Ok((logits.chunks_exact(self.data.labels.len()).map(log_softmax).collect(), c))
+    }
+
+    fn prepare(&self, set: &Adjusted) -> Result<(Network, Classifier)> {
+        let network = Network::new(self.data, &self.with(set, true))?;
+        let model = Classifier::new(network.plan.model.clone())?;
+        Ok((network, model))
+    }
+
+    /// Trains the network of these settings in a folder, or goes on with it there: its answers.
+    fn network(
+        &self,
+        (network, model): &(Network, Classifier),
+        set: &Adjusted,
+        (folder, stop): (&Path, &AtomicBool),
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<LogP> {
+        let task = Classify::new(self.data, network, model)?;
+        let ended = run(&task, &self.with(set, true), None, folder, stop, observe)?;
+        if ended.interrupted {
+            return Err(Error::Interrupted);
+        }
+        let framed = inference::Framed { frame: network.tokenizer.frame(), most: network.plan.max_tokens() };
+        let rows = network.tokenizer.encode_all(&self.data.valid.texts())?;
+        let logits = inference::logits(model, &ended.params().thaw(), framed, &rows)?;
+        Ok(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect())
+    }
+
+    /// −ln p of each validation row's class, weighted as the classes are, and the share of rows that are right: of the halves
+    /// joined, or of the n-grams alone.
+    fn losses(&self, network: &[Vec<f32>], ngrams: &[Vec<f32>]) -> (Vec<f64>, f64) {
+        let labels = &self.data.valid.labels;
+        let (first, second) = if self.has_network { (network, Some(ngrams)) } else { (ngrams, None) };
+        let blend = Blend::fit(first, second.unwrap_or_default(), labels, self.weights.as_deref());
+        let weight = |label: u32| self.weights.as_ref().map_or(1.0, |weights| f64::from(weights[label as usize]));
+        let all: f64 = labels.iter().map(|&label| weight(label)).sum();
+        let (mut losses, mut right) = (Vec::new(), 0);
+        for (row, &label) in labels.iter().enumerate() {
+            let p = blend.probabilities(&first[row], second.map(|half| &half[row][..]));
+            let loss = -f64::from(p[label as usize].max(f32::MIN_POSITIVE)).ln();
+            losses.push(loss * weight(label) * labels.len() as f64 / all.max(f64::MIN_POSITIVE));
+            right += usize::from(crate::scoring::largest(&p) == label);
+        }
+        (losses, right as f64 / labels.len().max(1) as f64)
+    }
+}
+
+/// Multiply–adds of all epochs of a network, about.
+fn work_of(network: &Network) -> f64 {
+    let most = network.plan.max_tokens();
+    let of_row = |row: &Vec<u32>| network.plan.model.multiply_adds(1.0 + row.len().min(most) as f64);
+    network.plan.settings.epochs as f64 * network.rows.iter().map(of_row).sum::<f64>()
+}
