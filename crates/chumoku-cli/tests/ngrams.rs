@@ -88,6 +88,17 @@ fn words_and_ngrams_are_explained() {
     assert!((sum - (p / (1.0 - p)).ln()).abs() < 0.5, "{sum} {p}");
     let japanese = place.run(&["explain", "model", text, "--lang", "ja"]).ok();
     assert!(japanese.stdout.contains("効果の大きい順"), "{japanese:#?}");
+    // The text in colours, and a page without attention.
+    let shown = place.run(&["explain", "model", text, "--view", "effects", "--html", "why.html"]).ok().stdout;
+    assert!(shown.contains("What each word does to") && !shown.contains("N-grams"), "{shown}");
+    assert!(place.read("why.html").contains("Content-Security-Policy"));
+    if common::has_fonts() {
+        place.run(&["explain", "model", text, "--svg", "why.svg"]).ok();
+        assert!(place.read("why.svg").contains("What each word does"), "its description");
+        place.write("texts.txt", "a clean room\n");
+        place.run(&["explain", "model", "--input", "texts.txt", "--svg", "many"]).ok();
+        assert!(place.read("many/001.svg").contains("What each word does"));
+    }
 }
 
 #[test]
@@ -95,16 +106,16 @@ fn what_needs_attention_or_a_network_is_refused() {
     let place = Place::new();
     trained(&place);
     place.train_small("network", &[]);
-    for flags in
-        [&["--layer", "1"][..], &["--html", "x.html"], &["--png", "x.png"], &["--view", "lines"], &["--without", "1.1"]]
-    {
+    for flags in [&["--layer", "1"][..], &["--view", "lines"], &["--without", "1.1"]] {
         place.refuses(
             &[&["explain", "model", "a text"][..], flags].concat(),
             &[flags[0], "n-gram model", "no attention"],
         );
     }
     place.write("texts.txt", "a text\n");
-    place.refuses(&["explain", "model", "--input", "texts.txt", "--png", "out"], &["n-gram model", "no attention"]);
+    let args = ["explain", "model", "--input", "texts.txt", "--png", "out", "--view", "lines"];
+    place.refuses(&args, &["--view", "n-gram model", "no attention"]);
+    place.refuses(&["explain", "model", "a text", "--view", "curves"], &["--view curves", "--view effects"]);
     place.refuses(&["explain", "network", "a text", "--compare-model", "model"], &["model", "no attention"]);
     place.refuses(&["trace", "--model", "model", "--text", "a text"], &["n-gram model", "no attention"]);
     place.refuses(&["film", "model"], &["n-gram model", "no attention"]);

@@ -93,6 +93,12 @@ fn both_texts_are_explained() {
     place.write("lines.txt", format!("{first}\t{second}\n"));
     place.run(&["explain", "model", "--input", "lines.txt", "--svg", "pictures"]).ok();
     assert!(place.read("pictures/001.svg").contains("<svg"));
+    for model in ["model", "ngrams"] {
+        let shown = place.run(&["explain", model, first, "--target", second, "--view", "effects"]).ok().stdout;
+        let plain: String = shown.split(['(', ')']).step_by(2).collect();
+        let text = plain.lines().skip_while(|line| !line.contains("dog")).take(2).collect::<Vec<_>>().join(" ");
+        assert!(text.contains(" | ") && text.contains("runs") && text.contains("eats"), "{shown}");
+    }
 }
 
 #[test]

@@ -124,6 +124,18 @@ fn pictures_are_written_one_or_many() {
     assert!(run.stderr.contains("wrote 2 pictures"), "{}", run.stderr);
     assert_eq!(place.names("pictures"), ["001.png", "002.png"]);
     place.refuses(&["explain", model(), "--input", "texts.txt"], &["--png"]);
+    for (view, said) in [("effects", "What each word does"), ("curves", "Does the answer rest")] {
+        let flags = ["--view", view, "--svg", "b.svg"];
+        place.run(&[&["explain", model(), TEXT][..], &flags].concat()).ok();
+        assert!(place.read("b.svg").contains(said), "{view}");
+        place.run(&["explain", model(), "--input", "texts.txt", "--view", view, "--svg", view]).ok();
+        assert_eq!(place.names(view), ["001.svg", "002.svg"]);
+        assert!(place.read(&format!("{view}/002.svg")).contains(said), "{view}");
+        for name in [view, "b.svg"] {
+            let path = place.path(name);
+            if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }.unwrap();
+        }
+    }
     place.refuses(&["explain", model(), "--input", "none.txt", "--png", "p"], &["none.txt"]);
     place.write("empty.txt", "\n \n");
     place.refuses(&["explain", model(), "--input", "empty.txt", "--png", "p"], &["empty.txt", "one a line"]);

@@ -42,7 +42,12 @@ fn a_recurrent_model_is_trained_and_used_like_any_other() {
     let japanese = place.run(&["explain", "gru", TEXT, "--lang", "ja"]).ok();
     let unwrapped = japanese.stdout.replace("\n  ", "");
     assert!(unwrapped.contains("アテンションはありません"), "{japanese:#?}");
-    for flag in [&["--layer", "1"][..], &["--head", "1"], &["--html", "why.html"]] {
+    let shown = place.run(&["explain", "lstm", TEXT, "--view", "effects", "--html", "why.html"]).ok();
+    assert!(shown.stdout.contains("What each word does to") && !shown.stderr.contains("recurrent"), "{shown:#?}");
+    assert!(place.read("why.html").contains("id=\"curves\""));
+    let shown = place.run(&["explain", "gru", TEXT, "--view", "curves"]).ok().stdout;
+    assert!(shown.contains("Insertion") && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    for flag in [&["--layer", "1"][..], &["--head", "1"], &["--view", "lines"]] {
         let args = [&["explain", "lstm", TEXT][..], flag].concat();
         place.refuses(&args, &[flag[0], "recurrent network", "LSTM", "no attention"]);
     }

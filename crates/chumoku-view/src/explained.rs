@@ -83,6 +83,14 @@ pub trait ExplanationFigures {
     #[must_use]
     fn lines(&self, layer: usize, head: usize, threshold: f32, lang: Lang) -> Figure;
 
+    /// The text in colours of what each word does to the answer; of a text of several windows all of it.
+    #[must_use]
+    fn effects(&self, lang: Lang) -> Figure;
+
+    /// The deletion and insertion curves; none if they were not measured.
+    #[must_use]
+    fn curves(&self, lang: Lang) -> Option<Figure>;
+
     /// All heads, in order.
     #[must_use]
     fn grid(&self, order: HeadOrder, lang: Lang) -> Figure;
@@ -183,6 +191,14 @@ impl ExplanationFigures for Explanation {
             content: Content::Lines(Lines { words, weights: map.values, threshold }),
             lang,
         }
+    }
+
+    fn effects(&self, lang: Lang) -> Figure {
+        crate::effects::effects(self, lang)
+    }
+
+    fn curves(&self, lang: Lang) -> Option<Figure> {
+        crate::effects::curves(self, lang)
     }
 
     fn grid(&self, order: HeadOrder, lang: Lang) -> Figure {

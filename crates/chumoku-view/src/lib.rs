@@ -46,10 +46,13 @@
 mod base64;
 mod counted;
 mod doctor;
+mod effects;
+mod errors;
 mod explained;
 mod figure;
 mod film;
 mod html;
+mod marked;
 mod phrases;
 mod picture;
 mod positions;
@@ -58,6 +61,7 @@ mod terminal;
 pub mod trace;
 mod width;
 
+pub(crate) use base64::hash;
 pub use chumoku::explain::{
     AlignedHead, Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Frame, Halves,
     HeadStatistics, LabelProbability, Piece, Role, TranslationWithoutHead, WholeWithoutHead, WithoutHead, Word,
@@ -66,12 +70,13 @@ pub use chumoku::explain::{
 pub use chumoku::lang::Lang;
 pub use counted::CountReport;
 pub use doctor::doctor_to_html;
+pub use errors::{errors_to_html, render_errors};
 pub use explained::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    Axis, Content, Curves, Figure, Lines, Map, Products, Scale, Scatter, Seen, Sheet, Table, figures_to_html,
+    Axis, Content, Curves, Effects, Figure, Lines, Map, Panels, Products, Scale, Scatter, Seen, Sheet, Table,
+    figures_to_html,
 };
 pub use film::{Film, film_to_html};
-pub(crate) use html::hash;
 pub use html::{alignment_to_html, to_html};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;

@@ -191,7 +191,7 @@ pub(crate) fn integral(lang: Lang, integral: &Integral) -> String {
 }
 
 /// How an order of words is called.
-fn order_name(lang: Lang, order: &str) -> &str {
+pub(crate) fn order_name(lang: Lang, order: &str) -> &str {
     match order {
         "attention" => lang.pick("by attention", "アテンション順"),
         "rollout" => lang.pick("by rollout", "ロールアウト順"),

@@ -102,6 +102,21 @@ fn tables_say_every_number() {
                         assert_near(found.next().flatten().expect("a share"), f64::from(weight), 0.000_05);
                     }
                 }
+                Content::Effects(effects) => {
+                    for effect in effects.words.iter().filter_map(|word| word.effect) {
+                        assert_near(found.next().flatten().expect("an effect"), effect.into(), 0.000_05);
+                    }
+                }
+                Content::Panels(panels) => {
+                    for (_, curves) in &panels.panels {
+                        for i in 0..curves.x.labels.len() {
+                            for (_, series) in &curves.series {
+                                let expected = f64::from(series[i]);
+                                assert_near(found.next().flatten().expect("a number"), expected, 0.000_05);
+                            }
+                        }
+                    }
+                }
                 Content::Map(_) | Content::Sheet(_) => {}
                 other => panic!("nothing here reads the numbers of {other:?}"),
             }
@@ -136,6 +151,22 @@ fn json_holds_every_number_exactly() {
                 for (s, (_, series)) in curves.series.iter().enumerate() {
                     let shown = json["curves"]["series"][s]["values"].as_array().unwrap();
                     assert_eq!(shown.iter().map(|x| x.as_f64().unwrap() as f32).collect::<Vec<_>>(), *series);
+                }
+            }
+            Content::Effects(effects) => {
+                for (i, word) in effects.words.iter().enumerate() {
+                    let shown = &json["effects"]["words"][i];
+                    assert_eq!(shown["text"], word.text.as_str());
+                    assert_eq!(shown["effect"].as_f64().map(|x| x as f32), word.effect);
+                }
+            }
+            Content::Panels(panels) => {
+                for (p, (caption, curves)) in panels.panels.iter().enumerate() {
+                    let shown = &json["panels"][p];
+                    assert_eq!(shown["caption"], caption.as_str());
+                    let values = shown["curves"]["series"][1]["values"].as_array().unwrap();
+                    let values: Vec<f32> = values.iter().map(|x| x.as_f64().unwrap() as f32).collect();
+                    assert_eq!(values, curves.series[1].1);
                 }
             }
             Content::Products(products) => {
@@ -757,4 +788,69 @@ fn no_text_of_a_score_in_depth_stands_on_another() {
             }
         }
     }
+}
+
+/// Each coloured word of a scene of effects: its place, its colour, and what it says.
+fn coloured(figure: &Figure) -> Vec<([f64; 4], Paint, String)> {
+    let scene = figure.scene();
+    let of = |item: Item| match item {
+        Item::Rect { area, fill, says } if !says.is_empty() => Some((area, fill, says)),
+        _ => None,
+    };
+    scene.items.into_iter().filter_map(of).collect()
+}
+
+#[test]
+fn effects_stand_in_the_order_of_the_text_each_in_its_colour() {
+    let mut e = common::example(&["The", "film", "was", "not", "good", "."], 1, 1);
+    e.text = "The film was not good.".into();
+    e.attribution.scores = vec![9.0, 0.0, 0.1, -0.2, -2.0, 1.0, 0.5];
+    e.attribution.whole = None;
+    let words = coloured(&e.effects(Lang::En));
+    let said: Vec<&str> = words.iter().map(|(.., says)| says.as_str()).collect();
+    // The special token, which is in no text, has no place.
+    assert_eq!(said, ["1 The: 0.00", "2 film: +0.10", "3 was: −0.20", "4 not: −2.00", "5 good: +1.00", "6 .: +0.50"]);
+    let levels: Vec<Paint> = words.iter().map(|(_, fill, _)| *fill).collect();
+    assert_eq!((levels[3], levels[4]), (Paint::Signed(-1.0), Paint::Signed(0.5)));
+    for two in words.windows(2) {
+        let [[x, y, w, _], [next, below, ..]] = [two[0].0, two[1].0];
+        assert!(below > y || next >= x + w, "{two:?}");
+    }
+    // A full stop stands at its word.
+    let gap = |i: usize| words[i].0[0] - words[i - 1].0[0] - words[i - 1].0[2];
+    assert!(gap(5) < gap(4), "{} {}", gap(5), gap(4));
+    // Of two halves the effects on the whole are shown.
+    e.attribution.whole = Some(vec![0.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0]);
+    assert_eq!(coloured(&e.effects(Lang::En))[3].2, "4 not: +3.00");
+}
+
+#[test]
+fn a_long_text_is_shown_whole_and_wrapped() {
+    let words: Vec<String> = (0..400).map(|i| format!("word{i}")).collect();
+    let read: Vec<&str> = words[..10].iter().map(String::as_str).collect();
+    let mut e = common::example(&read, 1, 1);
+    e.text = words.join(" ");
+    let beyond = |i: usize| chumoku_view::WordEffect { text: words[i].clone(), score: i as f32, whole: None };
+    e.attribution.beyond = (10..400).map(beyond).collect();
+    e.attribution.whole = None;
+    let figure = e.effects(Lang::En);
+    let shown = coloured(&figure);
+    assert_eq!(shown.len(), 400);
+    assert_eq!(shown[399].1, Paint::Signed(1.0));
+    assert!(shown.iter().all(|([x, _, w, _], ..)| x + w <= 760.0));
+    // Numbers stand below the strongest words alone.
+    let numbers = texts(&figure).iter().filter(|(text, _)| text == "+399.00").count();
+    assert_eq!(numbers, 2, "at the scale's end, and below the word");
+    assert!(!texts(&figure).iter().any(|(text, _)| text == "+50.00"));
+}
+
+#[test]
+fn curves_below_each_other_have_one_scale_and_their_areas() {
+    let figure = common::figures::measured().curves(Lang::En).unwrap();
+    let texts: Vec<String> = texts(&figure).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(texts.iter().filter(|text| *text == "1.00").count(), 2, "{texts:?}");
+    for name in ["25 % leave-one-out", "75 % leave-one-out", "50 % by attention", "38 % at random"] {
+        assert!(texts.iter().any(|text| text == name), "{name}: {texts:?}");
+    }
+    assert!(common::english().curves(Lang::En).is_none());
 }

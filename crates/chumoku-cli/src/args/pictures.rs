@@ -1,7 +1,7 @@
 //! The flags of what is shown in pictures.
 
-use super::Precision;
 use super::values::{at_least_one, found, from_one_to_1024, number};
+use super::{Precision, Reading};
 use crate::Usage;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -39,6 +39,17 @@ pub(crate) enum View {
     Values,
     /// Derived: attention multiplied through the layers, up to --layer
     Rollout,
+    /// The text, all of a long one, in colours of what each word does to the answer
+    Effects,
+    /// Of a classifier with a network: its probability while words are cut out, and put in, the strongest first
+    Curves,
+}
+
+impl View {
+    /// Whether it is of attention.
+    pub(crate) fn is_of_attention(self) -> bool {
+        !matches!(self, View::Effects | View::Curves)
+    }
 }
 
 /// How the effect of words is found.
@@ -114,13 +125,62 @@ const FAITHFULNESS_ALONE: [&str; 20] = [
     "font",
 ];
 
+/// What is of one text, and not of the errors in a file.
+const ERRORS_ALONE: [&str; 19] = [
+    "text",
+    "input",
+    "faithfulness",
+    "target",
+    "layer",
+    "head",
+    "view",
+    "sort",
+    "threshold",
+    "query",
+    "key",
+    "without",
+    "compare_text",
+    "compare_head",
+    "compare_model",
+    "svg",
+    "png",
+    "pdf",
+    "font",
+];
+
+/// How the errors in a file are found and shown.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OfErrors {
+    /// For --errors: how many wrong answers are explained (default: 20)
+    #[arg(long, value_name = "N", requires = "errors", value_parser = at_least_one)]
+    top: Option<usize>,
+    /// For --errors: the column that holds the text: a name, or a number from 1
+    #[arg(id = "text_column", long = "text", value_name = "COL", requires = "errors")]
+    text: Option<String>,
+    /// For --errors: the column that holds the label: a name, or a number from 1
+    #[arg(long, value_name = "COL", requires = "errors")]
+    label: Option<String>,
+}
+
+impl OfErrors {
+    /// How many errors are explained.
+    pub(crate) fn top(&self) -> usize {
+        self.top.unwrap_or(20)
+    }
+
+    /// How the file is read.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading { text: self.text.clone(), label: self.label.clone(), ..Reading::default() }
+    }
+}
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Explain {
     /// A folder that `chumoku train` wrote, or a pretrained one
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// The text
-    #[arg(value_name = "TEXT", required_unless_present_any = ["input", "faithfulness"])]
+    #[arg(value_name = "TEXT", required_unless_present_any = ["input", "faithfulness", "errors"])]
     pub(crate) text: Option<String>,
     /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name; with --json -, print what
     /// each word does for every row of a file, an object a line
@@ -133,6 +193,11 @@ pub(crate) struct Explain {
     /// For --faithfulness: the seed of the sample (default: 1)
     #[arg(long, value_name = "N", requires = "faithfulness")]
     pub(crate) seed: Option<u64>,
+    /// Show the surest wrong answers of a classifier on the labelled rows of a file, grouped by the words that caused them
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ERRORS_ALONE)]
+    pub(crate) errors: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub(crate) of_errors: OfErrors,
     /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with; for a model
     /// of two texts: the second
     #[arg(long, value_name = "TEXT")]

@@ -34,16 +34,28 @@ impl Curves {
         if self.is_logarithmic { f64::from(y).max(f64::MIN_POSITIVE).log10() } else { f64::from(y) }
     }
 
-    pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+    pub(super) fn draw(&self, place: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+        self.draw_over(None, HEIGHT, place, canvas)
+    }
+
+    /// Over this range of numbers, or that which they have, so high.
+    pub(super) fn draw_over(
+        &self,
+        range: Option<[f64; 2]>,
+        height: f64,
+        [x0, y0]: [f64; 2],
+        canvas: &mut Canvas<'_>,
+    ) -> [f64; 2] {
         let (left, top) = (x0 + 56.0, y0 + 18.0);
         let all = || self.series.iter().flat_map(|(_, numbers)| numbers.iter().map(|&y| self.scaled(y)));
         let (low, high) = all().filter(|y| y.is_finite()).fold((f64::MAX, f64::MIN), |(a, b), y| (a.min(y), b.max(y)));
         let (low, high) = if low < high { (low, high) } else { (low.min(0.0) - 1.0, high.max(0.0) + 1.0) };
+        let (low, high) = range.map_or((low, high), |[low, high]| (low, high));
         let by = if self.is_logarithmic { 1.0 } else { step(high - low) };
         let (low, high) = ((low / by).floor() * by, (high / by).ceil() * by);
         let count = self.x.labels.len().max(2);
         let x = |i: usize| left + WIDTH * i as f64 / (count - 1) as f64;
-        let y = |value: f64| top + HEIGHT * (high - value) / (high - low);
+        let y = |value: f64| top + height * (high - value) / (high - low);
         let soft = |at: [f64; 2], text: String| Text::new(at, text, 12.0, Paint::Soft);
         canvas.text(soft([x0, y0 + 4.0], self.y.clone()));
         let ticks = ((high - low) / by).round() as usize;
@@ -60,9 +72,9 @@ impl Curves {
         }
         let every = self.x.labels.len().div_ceil(12).max(1);
         for (i, label) in self.x.labels.iter().enumerate().step_by(every) {
-            canvas.text(soft([x(i), top + HEIGHT + 18.0], label.clone()).anchored(Anchor::Middle));
+            canvas.text(soft([x(i), top + height + 18.0], label.clone()).anchored(Anchor::Middle));
         }
-        let below = [left + WIDTH / 2.0, top + HEIGHT + 36.0];
+        let below = [left + WIDTH / 2.0, top + height + 36.0];
         canvas.text(soft(below, self.x.name.clone()).anchored(Anchor::Middle));
         for (index, (name, numbers)) in self.series.iter().enumerate() {
             let stroke = Paint::Series(index);
@@ -84,7 +96,7 @@ impl Curves {
             canvas.text(Text::new([at[0] + 24.0, at[1]], name.clone(), 12.0, Paint::Ink));
         }
         let names = self.series.iter().map(|(name, _)| super::drawn_width(name, 12.0)).fold(0.0, f64::max);
-        [left + WIDTH + 50.0 + names, top + HEIGHT + 40.0]
+        [left + WIDTH + 50.0 + names, top + height + 40.0]
     }
 
     pub(super) fn table(&self) -> Table {

@@ -2,19 +2,23 @@
 //! text for a terminal, tables, JSON, a page, and a [`Scene`](super::Scene) that is drawn as SVG, PNG and PDF.
 
 mod curves;
+mod effects;
 mod lines;
 mod map;
 mod page;
+mod panels;
 mod products;
 mod scatter;
 mod sheet;
 mod table;
 
 pub use curves::Curves;
+pub use effects::Effects;
 pub use lines::Lines;
 pub use map::{Axis, Map, Scale};
 pub use page::figures_to_html;
 pub(crate) use page::{Player, page};
+pub use panels::Panels;
 pub use products::{Products, Seen};
 pub use scatter::Scatter;
 pub use sheet::Sheet;
@@ -60,6 +64,10 @@ pub enum Content {
     Products(Products),
     /// Predicted numbers over true ones.
     Scatter(Scatter),
+    /// A text in colours of what its words do.
+    Effects(Effects),
+    /// Curves below each other.
+    Panels(Panels),
 }
 
 /// Where parts of a picture are put.
@@ -102,6 +110,8 @@ impl Figure {
             Content::Curves(curves) => curves.draw([MARGIN, 76.0], &mut canvas),
             Content::Products(products) => products.draw([MARGIN, 76.0], &mut canvas),
             Content::Scatter(scatter) => scatter.draw([MARGIN, 76.0], &mut canvas),
+            Content::Effects(effects) => effects.draw([MARGIN, 76.0], &mut canvas),
+            Content::Panels(panels) => panels.draw([MARGIN, 76.0], &mut canvas),
         };
         items.extend(content);
         let titles = [(&title, 18.0, 120), (&subtitle, SIZE, 160)];
@@ -132,6 +142,8 @@ impl Figure {
             Content::Curves(curves) => vec![curves.table()],
             Content::Products(products) => products.tables(self.lang),
             Content::Scatter(scatter) => vec![scatter.table(self.lang)],
+            Content::Effects(effects) => vec![effects.table(self.lang)],
+            Content::Panels(panels) => panels.tables(),
         }
     }
 
@@ -147,7 +159,8 @@ impl Figure {
             Content::Map(map) => map.lines(width, options.colour, self.lang),
             Content::Sheet(sheet) => sheet.lines(width, options.colour, self.lang),
             Content::Scatter(scatter) => scatter.lines(width, self.lang),
-            Content::Lines(_) | Content::Curves(_) | Content::Products(_) => {
+            Content::Effects(effects) => effects.lines(width, paint),
+            Content::Lines(_) | Content::Curves(_) | Content::Products(_) | Content::Panels(_) => {
                 let tables = self.tables();
                 tables.iter().flat_map(|table| table.lines(width, paint, self.lang)).collect()
             }
@@ -173,6 +186,8 @@ impl Figure {
             Content::Curves(curves) => ("curves", curves.to_json()),
             Content::Products(products) => ("products", products.to_json()),
             Content::Scatter(scatter) => ("scatter", scatter.to_json()),
+            Content::Effects(effects) => ("effects", effects.to_json()),
+            Content::Panels(panels) => ("panels", panels.to_json()),
         };
         object.insert(kind.into(), content);
         Value::Object(object)

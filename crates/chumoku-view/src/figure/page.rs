@@ -2,7 +2,7 @@
 
 use super::Figure;
 use super::table::Table;
-use crate::html::hash;
+use crate::base64::hash;
 use crate::marked_up;
 use crate::picture::Colours;
 use chumoku::lang::Lang;

@@ -253,6 +253,7 @@ function show() {
   const cls = T.q(isModel ? plain(D.attribution.class) : isEncoder ? clip(plain(D.attribution.class), 60) : D.attribution.class);
   $('effect-title').textContent = T.effect(cls);
   $('effect-note').textContent = T.effectNote(said(D.attribution.method), said(D.attribution.unit)) + (D.attribution.whole ? T.gap + T.bothNote : '') + ['said_integral', 'said_curves'].map(name => D[name] ? T.gap + D[name][S.lang] : '').join('');
+  if ($('curves')) for (const node of $('curves').children) node.hidden = node.lang !== S.lang;
   $('shares').hidden = !D.shares;
   $('shares').textContent = D.shares ? D.shares[S.lang] : '';
   $('for-note').textContent = T.forNote(cls);
@@ -272,6 +273,7 @@ function show() {
   present(); thumbs();
 }
 const piecesOf = [];
+if ($('curves')) $('tiles').parentElement.append($('curves'));
 for (const { word, text } of D.pieces) (piecesOf[word] ??= []).push(text);
 
 // ---- controls ----

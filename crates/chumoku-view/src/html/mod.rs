@@ -1,11 +1,12 @@
 //! An explanation or an alignment as one page: a file that opens from disk and asks nothing of the network.
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-use crate::base64;
+use crate::base64::{self, hash};
+use crate::explained::ExplanationFigures;
 use crate::phrases::{self, KNOWN};
+use crate::picture::Colours;
 use chumoku::explain::Alignment;
 use chumoku::explain::shorten;
 use chumoku::explain::{Derived, Explanation};
@@ -66,7 +67,8 @@ pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> Stri
     if let Err(error) = explanation.validate() {
         panic!("to_html needs an explanation that fits together: {error}");
     }
-    EXPLAIN.page(lang, &data(explanation, first), &maps(explanation, first))
+    let elements = maps(explanation, first) + &curves(explanation, lang);
+    EXPLAIN.page(lang, &data(explanation, first), &elements)
 }
 
 /// Writes an alignment as one HTML page, as [`to_html`] does an explanation: offline, with every layer and head; `first`,
@@ -82,6 +84,17 @@ pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -
     let size = alignment.target_words.len() * alignment.source_words.len();
     maps.weights(&alignment.attention, size, alignment.heads, first);
     ALIGNMENT.page(lang, &escape(&Value::Object(fields).to_string()), &maps.elements)
+}
+
+/// The deletion and insertion curves as pictures in both languages, if they were measured; the script shows one, in its place.
+fn curves(explanation: &Explanation, first: Lang) -> String {
+    let picture = |lang: Lang| {
+        let scene = explanation.curves(lang)?.scene();
+        let (code, hidden) = (lang.code(), if lang == first { "" } else { " hidden" });
+        Some(format!("<div lang=\"{code}\"{hidden}>{}</div>", scene.to_source("", Colours::Classes)))
+    };
+    let pictures: String = [Lang::En, Lang::Ja].into_iter().filter_map(picture).collect();
+    if pictures.is_empty() { pictures } else { format!("<div id=\"curves\">{pictures}</div>\n") }
 }
 
 fn places([layer, head]: [usize; 2]) -> [(String, Value); 2] {
@@ -181,11 +194,6 @@ impl Program {
 /// Numbers as little-endian f32.
 pub(crate) fn floats(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
-}
-
-/// The hash of an inline script or style sheet, as a content security policy writes it.
-pub(crate) fn hash(text: &str) -> String {
-    format!("sha256-{}", base64::encode(&Sha256::digest(text)))
 }
 
 /// The explanation as JSON that may stand inside a script element.
@@ -292,7 +300,7 @@ mod tests {
             "src=",
         ];
         for Program { template, style, script } in [EXPLAIN, ALIGNMENT] {
-            assert!(template.len() + style.len() + script.len() < 114 * 1024);
+            assert!(template.len() + style.len() + script.len() < 116 * 1024);
             for word in banned {
                 assert!([template, style, script].iter().all(|text| !text.contains(word)), "{word}");
             }

@@ -9,6 +9,7 @@ mod scene;
 
 #[cfg(feature = "pictures")]
 pub use draw::Fonts;
+pub(crate) use paint::hex;
 pub use paint::{Paint, Rgb, Theme};
 pub(crate) use scene::Colours;
 pub use scene::{Anchor, Item, Scene, Text};

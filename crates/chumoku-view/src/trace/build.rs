@@ -108,8 +108,13 @@ impl Build<'_> {
 
     fn steps(&mut self) -> Result<(), String> {
         let x = self.input()?;
-        let attention = self.attention(x)?;
-        let last = self.feed_forward(x, attention)?;
+        let last = match self.recurrent(x)? {
+            Some(outputs) => Some(outputs),
+            None => {
+                let attention = self.attention(x)?;
+                self.feed_forward(x, attention)?
+            }
+        };
         let last = self.behind_layers(last)?;
         let row = self.vector(last)?;
         self.classes(row.or(last))

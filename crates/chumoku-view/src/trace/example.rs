@@ -8,7 +8,7 @@ use chumoku::lang::lang;
 use chumoku::lang::wording::quoted;
 use chumoku::nn::{ACTIVATIONS, NormKind, NormOrder, Pooling};
 use chumoku::{Error, Result, tr};
-use chumoku_kernels::Activation;
+use chumoku_kernels::{Activation, Cell};
 use ndarray::Array2;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -99,6 +99,8 @@ pub(crate) struct Options {
     pub(crate) alibi: Option<Vec<f64>>,
     /// ε of the RMS norm of each head's queries and keys, if they have one.
     pub(crate) head_norm_epsilon: Option<f64>,
+    /// The cell of a recurrent network, in the place of attention.
+    pub(crate) cell: Option<Cell>,
     /// How one row is made of the last ones: these, side by side.
     pub(crate) pooling: Vec<Pooling>,
     /// Whether the dense layer after pooling ends with tanh.
@@ -139,6 +141,7 @@ impl Default for Options {
             rotary: None,
             alibi: None,
             head_norm_epsilon: None,
+            cell: None,
             pooling: Vec::new(),
             dense_tanh: false,
             dense_activation: None,
@@ -313,7 +316,7 @@ fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
 
 const KEYS: [&str; 10] =
     ["title", "source", "tokens", "key_tokens", "classes", "inputs", "options", "claims", "count", "positions"];
-const OPTIONS: [&str; 29] = [
+const OPTIONS: [&str; 30] = [
     "scale",
     "causal",
     "mask",
@@ -337,6 +340,7 @@ const OPTIONS: [&str; 29] = [
     "rotary_base",
     "alibi_slopes",
     "head_norm_epsilon",
+    "cell",
     "pooling",
     "dense_tanh",
     "dense_activation",
@@ -507,6 +511,20 @@ impl Options {
                 }
             },
         };
+        let cells = ["\"rnn\", \"lstm\" or \"gru\"", "\"rnn\"、\"lstm\"、\"gru\" のどれか"];
+        let cell = match file.plain::<String>("cell", "options.", cells)? {
+            None => None,
+            Some(name) => match Cell::named(&name) {
+                Some(cell) => Some(cell),
+                None => {
+                    let (expected, found) = (lang().pick(cells[0], cells[1]), quoted(&name));
+                    return Err(tr!(
+                        "options.cell: expected {expected}, found {found}",
+                        "options.cell: {expected}が必要ですが、{found} です"
+                    ));
+                }
+            },
+        };
         let ways = [
             "\"mean\", \"max\", \"first\", \"last\" or \"mean_sqrt_length\"",
             "\"mean\"、\"max\"、\"first\"、\"last\"、\"mean_sqrt_length\" のどれか",
@@ -540,6 +558,7 @@ impl Options {
                 ["a list of numbers, one for each head", "ヘッドごとの数値の配列"],
             )?,
             head_norm_epsilon: small("head_norm_epsilon")?,
+            cell,
             pooling: file.plain::<Pooling>("pooling", "options.", ways)?.into_iter().collect(),
             dense_tanh: truth("dense_tanh")?.unwrap_or(false),
             dense_activation: activation("dense_activation")?,

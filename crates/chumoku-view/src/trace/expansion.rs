@@ -38,6 +38,13 @@ pub enum Form {
     Average(Vec<f64>, f64),
     /// `tanh(a)`.
     Tanh(f64),
+    /// `σ(a + b)`, or `tanh(a + b)`.
+    Gate {
+        /// What is added.
+        terms: [f64; 2],
+        /// Whether it is tanh.
+        is_tanh: bool,
+    },
     /// `ln(a)`.
     Logarithm(f64),
     /// `−(a₁·b₁ + a₂·b₂ + …) / n`.
@@ -101,7 +108,11 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         of(a).row(row).iter().enumerate().map(|(k, x)| [*x, b(k)]).collect()
     };
     let form = match &step.operation {
-        Operation::Given | Operation::Columns { .. } | Operation::Joined(_) | Operation::OneHot(_) => return None,
+        Operation::Given
+        | Operation::Columns { .. }
+        | Operation::Joined(_)
+        | Operation::OneHot(_)
+        | Operation::Before(_) => return None,
         Operation::Masked { .. } => return None,
         Operation::Sum([a, b]) => Form::Terms(vec![of(*a)[at], of(*b)[at]]),
         Operation::Hadamard([a, b]) => Form::Products { terms: vec![[of(*a)[at], of(*b)[at]]], bias: None },
@@ -192,6 +203,16 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         }
         Operation::Activated { of: a, activation } => Form::Activated(*activation, of(*a)[at]),
         Operation::Tanh(a) => Form::Tanh(of(*a)[at]),
+        Operation::Gate { terms, is_tanh, .. } => {
+            Form::Gate { terms: terms.map(|(id, from)| of(id)[[row, from + column]]), is_tanh: *is_tanh }
+        }
+        Operation::Gated { pairs, is_complement } => {
+            let mut terms = pairs.map(|pair| pair.map(|id| of(id)[at])).to_vec();
+            if *is_complement {
+                terms[0][0] = 1.0 - terms[0][0];
+            }
+            Form::Products { terms, bias: None }
+        }
         Operation::Logarithms(a) => Form::Logarithm(of(*a)[at]),
         Operation::CrossEntropy { target, logarithms } => {
             // A share of 0 takes nothing: of a one-hot target one term is left.
@@ -265,6 +286,15 @@ impl Expansion {
                 format!("({}) / {}", joined(terms.collect()), number(*over))
             }
             Form::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
+            Form::Gate { terms: [a, b], is_tanh } => {
+                let name = match (is_tanh, is_latex) {
+                    (true, true) => "\\tanh",
+                    (true, false) => "tanh",
+                    (false, true) => "\\sigma",
+                    (false, false) => "σ",
+                };
+                format!("{name}({} + {})", number(*a), signed(*b))
+            }
             Form::Logarithm(a) => format!("{}({})", if is_latex { "\\ln" } else { "ln" }, number(*a)),
             Form::MinusMean { terms, over } => {
                 let product = |(k, [a, b]): (usize, &[f64; 2])| {
@@ -349,6 +379,8 @@ impl Expansion {
             Form::Terms(terms) => terms.iter().sum(),
             Form::Average(terms, over) => terms.iter().sum::<f64>() / over,
             Form::Tanh(a) => a.tanh(),
+            Form::Gate { terms: [a, b], is_tanh: true } => (a + b).tanh(),
+            Form::Gate { terms: [a, b], is_tanh: false } => 1.0 / (1.0 + (-(a + b)).exp()),
             Form::Logarithm(a) => a.ln(),
             Form::MinusMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
             Form::Difference([a, b], over) => (a - b) / over,

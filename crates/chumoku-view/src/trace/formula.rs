@@ -186,6 +186,37 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         }
         Operation::Activated { of, activation } => spell(&own, &[name(of)], activated(*activation)),
         Operation::Tanh(of) => spell(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
+        Operation::Before(before) => {
+            let first = before.first[usize::from(before.is_state)].map_or("0".to_owned(), |id| name(&id));
+            let letters = [first, before.of().symbol().to_owned()];
+            spell(&own, &letters, ["[{0}; {1}(1…n−1, :)]", "[\\,{0};\\ \\left({1}\\right)_{1\\ldots n-1,:}\\,]"])
+        }
+        Operation::Gate { terms, width, is_tanh } => {
+            let mut letters = Vec::new();
+            let [first, second] = terms.map(|(id, from)| {
+                let at = letters.len();
+                letters.push(name(&id));
+                if program.value(id).ncols() == *width {
+                    return [format!("{{{at}}}"), format!("{{{at}}}")];
+                }
+                letters.extend([(from + 1).to_string(), (from + width).to_string()]);
+                let (a, b) = (at + 1, at + 2);
+                [
+                    format!("{{{at}}}(:, {{{a}}}…{{{b}}})"),
+                    format!("\\left({{{at}}}\\right)_{{:,\\,{{{a}}}\\ldots{{{b}}}}}"),
+                ]
+            });
+            let [text, latex] = if *is_tanh { ["tanh", "\\tanh"] } else { ["σ", "\\sigma"] };
+            let [text, latex] = [(text, 0), (latex, 1)].map(|(f, i)| format!("{f}({} + {})", first[i], second[i]));
+            spell(&own, &letters, [&text, &latex])
+        }
+        Operation::Gated { pairs: [[a, b], [c, d]], is_complement } => {
+            let letters = [name(a), name(b), name(c), name(d)];
+            match is_complement {
+                true => spell(&own, &letters, ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1 - {0}) \\odot {1} + {2} \\odot {3}"]),
+                false => spell(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0} \\odot {1} + {2} \\odot {3}"]),
+            }
+        }
         Operation::Logarithms(of) => spell(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),
         Operation::CrossEntropy { target, logarithms } => {
             let pattern = match program.value(*target).nrows() {

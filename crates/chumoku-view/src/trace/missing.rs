@@ -35,11 +35,13 @@ impl WorkedExample {
     /// What is missing for a quantity, each with what may be given in its place.
     fn unmet(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
-            Activated, Biased, ClassExponentials, ClassLargest, ClassSums, ClassW, Concat, Dense, DenseActivated,
-            DenseNorm, DenseTanh, DenseW, Embeddings, Exponentials, FeedForward, FinalNorm, FinalNorm2, Gate, Gated,
-            HeadOutput, Hidden, Inner, K, Largest, LastNorm, LogProbabilities, Logits, Loss, Masked, Memory, Norm,
-            Norm2, NormedK, NormedQ, Output, Pooled, Positions, Probabilities, Q, Residual, Residual2, Scaled, Scores,
-            Sums, Target, TurnedK, TurnedQ, V, Vector, W1, W2, WGate, WK, WQ, WV, Weights, X,
+            Activated, Biased, Candidate, CandidateSums, CellState, CellTanh, ClassExponentials, ClassLargest,
+            ClassSums, ClassW, Concat, Dense, DenseActivated, DenseNorm, DenseTanh, DenseW, Embeddings, Exponentials,
+            FeedForward, FinalNorm, FinalNorm2, ForgetGate, Gate, Gated, HeadOutput, Hidden, HiddenSums, HiddenW,
+            Inner, InputGate, InputSums, InputW, K, Largest, LastNorm, LogProbabilities, Logits, Loss, Masked, Memory,
+            NewContent, Norm, Norm2, NormedK, NormedQ, Output, OutputGate, Pooled, Positions, Previous, PreviousState,
+            Probabilities, Q, Reset, ResetGate, Residual, Residual2, Scaled, Scores, StepOutput, Sums, Target, TurnedK,
+            TurnedQ, UpdateGate, V, Vector, W1, W2, WGate, WK, WQ, WV, Weights, X,
         };
         if self.has(quantity) {
             return Vec::new();
@@ -157,6 +159,22 @@ impl WorkedExample {
                     FinalNorm => [x, self.unmet(Output), order(1, NormOrder::Post)].concat(),
                     _ => [x, self.unmet(Output)].concat(),
                 }
+            }
+            Previous | HiddenSums | InputSums | InputGate | ForgetGate | NewContent | OutputGate | PreviousState
+            | CellState | CellTanh | ResetGate | UpdateGate | CandidateSums | Reset | Candidate | StepOutput => {
+                let x = if has_x || self.has(InputSums) { Vec::new() } else { vec!["X".to_owned()] };
+                let weights = [InputW, HiddenW].iter().flat_map(|weight| option(self.has(*weight), weight.name()));
+                let cell = match quantity {
+                    InputGate | ForgetGate | NewContent | OutputGate | PreviousState | CellState | CellTanh => "lstm",
+                    ResetGate | UpdateGate | CandidateSums | Reset | Candidate => "gru",
+                    _ => "",
+                };
+                let is_it = options.cell.is_some_and(|found| cell.is_empty() || found.name() == cell);
+                let wanted = match cell.is_empty() {
+                    true => "options.cell".to_owned(),
+                    false => tr!("options.cell as \"{cell}\"", "options.cell に \"{cell}\" "),
+                };
+                [x, weights.collect(), option(is_it, &wanted)].concat()
             }
             _ => Vec::new(),
         }

@@ -28,6 +28,8 @@ mod object;
 mod operation;
 mod program;
 mod quantity;
+mod recurrence;
+mod recurrent;
 mod report;
 mod shown;
 mod sublayer;

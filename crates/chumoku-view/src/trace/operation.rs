@@ -1,6 +1,7 @@
 //! The operations of a worked example, each defined once, for numbers and for intervals of numbers.
 
 use super::number::Scalar;
+use super::recurrence::{Before, logistic};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
@@ -77,6 +78,12 @@ pub(crate) enum Operation {
     Activated { of: StepId, activation: Activation },
     /// `tanh(A)`.
     Tanh(StepId),
+    /// What each token is given by the one before it.
+    Before(Before),
+    /// `σ(A + B)` or `tanh(A + B)`, of so many columns of both from these on.
+    Gate { terms: [(StepId, usize); 2], width: usize, is_tanh: bool },
+    /// `A ∘ B + C ∘ D`, or `(1 − A) ∘ B + C ∘ D`.
+    Gated { pairs: [[StepId; 2]; 2], is_complement: bool },
     /// `ln(A)`.
     Logarithms(StepId),
     /// `−Σ T ∘ L / rows` of targets T and the logarithms L of probabilities, one number; a share of 0 takes nothing.
@@ -120,6 +127,9 @@ impl Operation {
             Operation::CrossEntropy { .. } => (1, 1),
             Operation::Pooled { of: a, ways } => (1, ways.len() * of(*a).1),
             Operation::Largest(a) | Operation::RowSums(a) => (of(*a).0, 1),
+            Operation::Before(before) => (of(before.sums).0, of(before.weight).0),
+            Operation::Gate { terms: [(a, _), _], width, .. } => (of(*a).0, *width),
+            Operation::Gated { pairs: [[_, b], _], .. } => of(*b),
             Operation::Joined(parts) => {
                 (parts.first().map_or(0, |a| of(*a).0), parts.iter().map(|part| of(*part).1).sum())
             }
@@ -236,6 +246,19 @@ impl Operation {
             Operation::Activated { of, activation } => each(value(*of), |_, x| x.activated(*activation)),
             Operation::Tanh(of) => each(value(*of), |_, x| x.tanh()),
             Operation::Logarithms(of) => each(value(*of), |_, x| x.ln()),
+            Operation::Before(before) => before.apply(value),
+            Operation::Gate { terms: [(a, from), (b, other)], width, is_tanh } => {
+                let (a, b) = (value(*a), value(*b));
+                Array2::from_shape_fn((a.nrows(), *width), |(i, j)| {
+                    let sum = a[[i, from + j]].add(b[[i, other + j]]);
+                    if *is_tanh { sum.tanh() } else { logistic(sum) }
+                })
+            }
+            Operation::Gated { pairs: [[a, b], [c, d]], is_complement } => each(value(*b), |at, x| {
+                let a = value(*a)[at];
+                let first = if *is_complement { S::of(1.0).sub(a) } else { a };
+                first.mul(x).add(value(*c)[at].mul(value(*d)[at]))
+            }),
             Operation::CrossEntropy { target, logarithms } => {
                 let (target, logarithms) = (value(*target), value(*logarithms));
                 let terms = target.iter().zip(&logarithms);

@@ -8,6 +8,7 @@ use super::program::{Program, Step, StepKind};
 use super::quantity::{Axis, Quantity};
 use chumoku::explain::{ModelPlace, TextCut};
 use chumoku::lang::Lang;
+use chumoku_kernels::Cell;
 use ndarray::Array2;
 
 /// Attention and the feed-forward network behind it, computed step by step; of one head where there are several.
@@ -238,7 +239,16 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
     let keys = if has_memory || program.steps().iter().any(is_wide) { "m" } else { "n" };
     let of_all = head.is_none() && heads > 1;
     let is_many = |step: &Step| matches!(&step.operation, Operation::Pooled { ways, .. } if ways.len() > 1);
-    let pooled = if program.steps().iter().any(is_many) { "d_pooled" } else { "d_model" };
+    let cell = program.steps().iter().find_map(|step| match &step.operation {
+        Operation::Before(before) => Some(before.cell),
+        _ => None,
+    });
+    let gates = match cell.map_or(1, Cell::gates) {
+        1 => "d_h".to_owned(),
+        gates => format!("{gates}·d_h"),
+    };
+    let model = if cell.is_some() { "d_h" } else { "d_model" };
+    let pooled = if program.steps().iter().any(is_many) { "d_pooled" } else { model };
     let has_dense = program.find(Quantity::DenseW, None).is_some();
     shown.letters = shown.axes().map(|axis| {
         let width = |letter: &str| if of_all { format!("h·{letter}") } else { letter.into() };
@@ -255,6 +265,8 @@ fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
             Axis::Vector => if has_dense { "d" } else { pooled }.into(),
             Axis::ValueWidth => width("d_v"),
             Axis::Classes => "c".into(),
+            Axis::State => "d_h".into(),
+            Axis::Gates => gates.clone(),
             Axis::One | Axis::Answers => "1".into(),
         }
     });

@@ -3,6 +3,7 @@
 use super::formula::root_of;
 use super::grid::odd;
 use super::operation::{Angles, Operation, StepId};
+use super::program::StepKind;
 use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
 use super::text::TraceOptions;
@@ -475,6 +476,28 @@ impl Layout<'_> {
                 }
             }
             Operation::Tanh(of) => format!("TANH({})", block(of)?.at(i, j)),
+            // The row before of what it is given from, which stands further down.
+            Operation::Before(before) => match (i.checked_sub(1), before.first[usize::from(before.is_state)]) {
+                (None, None) => literal(0.0),
+                (None, Some(id)) => block(&id)?.at(0, j),
+                (Some(row), _) => {
+                    let is_it = |step: &&&TraceStep| step.kind == StepKind::Value && step.quantity == before.of();
+                    block(&self.steps.values().find(is_it)?.id)?.at(row, j)
+                }
+            },
+            Operation::Gate { terms: [(a, from), (b, other)], is_tanh, .. } => {
+                let sum = format!("{}+{}", block(a)?.at(i, from + j), block(b)?.at(i, other + j));
+                match is_tanh {
+                    true => format!("TANH({sum})"),
+                    // No number is as large as what the exponential of a larger one would be.
+                    false => format!("1/(1+EXP(MIN(-({sum}),700)))"),
+                }
+            }
+            Operation::Gated { pairs: [[a, b], [c, d]], is_complement } => {
+                let [a, b, c, d] = [block(a)?.at(i, j), block(b)?.at(i, j), block(c)?.at(i, j), block(d)?.at(i, j)];
+                let first = if *is_complement { format!("(1-{a})") } else { a };
+                format!("{first}*{b}+{c}*{d}")
+            }
             // Of 0 there is no logarithm in a spreadsheet.
             Operation::Logarithms(of) => {
                 let x = block(of)?.at(i, j);
@@ -533,7 +556,13 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
     let masked = |id: &StepId, row, column| Read { id: *id, row, column, is_masked: true };
     let (row, column) = (Some(i), Some(j));
     match operation {
-        Operation::Given | Operation::Columns { .. } | Operation::Masked { .. } | Operation::Joined(_) => Vec::new(),
+        Operation::Given
+        | Operation::Columns { .. }
+        | Operation::Masked { .. }
+        | Operation::Joined(_)
+        | Operation::Before(_) => Vec::new(),
+        Operation::Gate { terms, .. } => terms.iter().map(|(id, from)| numbers(id, row, Some(from + j))).collect(),
+        Operation::Gated { pairs, .. } => pairs.iter().flatten().map(|id| numbers(id, row, column)).collect(),
         Operation::Biased { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
         Operation::Sum(pair) | Operation::Hadamard(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
         Operation::Product { factors: [a, b], bias } => {

@@ -1,5 +1,6 @@
 //! Every kind of figure, of the explanations and alignments that are made by rule.
 
+use chumoku::explain::{Curve, Curves};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     PositionalEncoding, TranslationWithoutHead, Word,
@@ -42,6 +43,21 @@ pub(crate) fn causal() -> Explanation {
     super::deep(&["what", "follows", "each", "word", "unseen"], true)
 }
 
+/// With deletion and insertion curves.
+pub(crate) fn measured() -> Explanation {
+    let mut e = super::english();
+    let curve = |order: &str, from: f32| Curve {
+        order: order.into(),
+        deletion: vec![0.9, from, 0.2],
+        insertion: vec![0.2, 1.0 - from, 0.9],
+        deletion_area: from,
+        insertion_area: 1.0 - from,
+    };
+    let orders = vec![curve("leave-one-out", 0.25), curve("attention", 0.5), curve("random", 0.625)];
+    e.attribution.curves = Some(Curves { words: vec![0, 2, 5], orders });
+    e
+}
+
 /// Every kind of figure, in a language.
 pub(crate) fn figures(lang: Lang) -> Vec<Figure> {
     let (english, japanese, deep, a) = (super::english(), super::japanese(), causal(), alignment());
@@ -59,6 +75,10 @@ pub(crate) fn figures(lang: Lang) -> Vec<Figure> {
         a.heatmap(0, 1, lang),
         a.lines(0, 0, 0.0, lang),
         a.grid(true, lang),
+        english.effects(lang),
+        japanese.effects(lang),
+        hostile.effects(lang),
+        measured().curves(lang).unwrap(),
     ];
     figures.extend(HeadOrder::ALL.map(|(_, order)| english.grid(order, lang)));
     figures.extend(PositionalEncoding::sinusoidal(20, 10).figures(lang));

@@ -1,6 +1,6 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
-use super::attribution::{Attribution, Method, WordEffect};
+use super::attribution::{Attribution, Integral, Method, WordEffect};
 use super::explanation::{
     ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead, Word,
 };
@@ -63,6 +63,17 @@ pub(super) fn of_words(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<I
     words.iter().map(|word| of_tokens[word.tokens.clone()].iter().sum::<f64>() as f32)
 }
 
+/// What each word of a text does to the prediction for it.
+pub(super) struct Effects {
+    pub(super) words: Vec<WordSpan>,
+    pub(super) prediction: Prediction,
+    /// What is explained.
+    pub(super) class: usize,
+    /// Of each word, what it does to the network by itself and to the whole; of integrated gradients the first alone.
+    pub(super) effects: Vec<[f32; 2]>,
+    pub(super) integral: Option<Integral>,
+}
+
 impl TextClassifier {
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
     ///
@@ -101,34 +112,12 @@ impl TextClassifier {
         if text.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
-        let all_words = words_of(text, &self.tokenizer.encode(text)?);
+        let found = self.effects(text, method, progress)?;
+        let Effects { words: all_words, prediction: whole, class, effects, integral } = found;
         let Reading { ids, spans: words, tokens, around, tokens_of_text } =
             Reading::of(text, &self.tokenizer, self.config.max_tokens())?;
         let read = ids.len() - self.tokenizer.frame().len();
-
-        let whole = self.predict(&[text])?.remove(0);
-        let class = self.questioned(&whole);
-        // By the network alone, where there are two halves, and by the whole.
         let has_halves = whole.ngrams.is_some();
-        let both = |prediction: &Prediction| {
-            let of_whole = log_odds(prediction.probabilities[class].into());
-            [if has_halves { log_odds(f64::from(prediction.attention[class]).exp()) } else { of_whole }, of_whole]
-        };
-        let with = both(&whole);
-        let (effects, integral): (Vec<[f32; 2]>, _) = match method {
-            Method::LeaveOneOut => {
-                let without = self.without_words(text, &all_words, progress)?;
-                let effect = |prediction| {
-                    let without = both(prediction);
-                    [0, 1].map(|half| (with[half] - without[half]) as f32)
-                };
-                (without.iter().map(effect).collect(), None)
-            }
-            Method::IntegratedGradients => {
-                let (of_tokens, integral) = Paths::new(self)?.integrate(&self.tokenizer.encode(text)?.ids, class)?;
-                (of_words(&of_tokens, &all_words).map(|score| [score, 0.0]).collect(), Some(integral))
-            }
-        };
         // The n-grams have no gradients.
         let has_whole = has_halves && method == Method::LeaveOneOut;
         let (of_read, of_rest) = effects.split_at(words.len());
@@ -223,6 +212,41 @@ impl TextClassifier {
                 curves: None,
             },
         })
+    }
+
+    /// What each word of a text does to the prediction for it.
+    pub(super) fn effects(
+        &self,
+        text: &str,
+        method: Method,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Effects> {
+        let encoded = self.tokenizer.encode(text)?;
+        let words = words_of(text, &encoded);
+        let prediction = self.predict(&[text])?.remove(0);
+        let class = self.questioned(&prediction);
+        // By the network alone, where there are two halves, and by the whole.
+        let has_halves = prediction.ngrams.is_some();
+        let both = |prediction: &Prediction| {
+            let of_whole = log_odds(prediction.probabilities[class].into());
+            [if has_halves { log_odds(f64::from(prediction.attention[class]).exp()) } else { of_whole }, of_whole]
+        };
+        let with = both(&prediction);
+        let (effects, integral) = match method {
+            Method::LeaveOneOut => {
+                let without = self.without_words(text, &words, progress)?;
+                let effect = |prediction| {
+                    let without = both(prediction);
+                    [0, 1].map(|half| (with[half] - without[half]) as f32)
+                };
+                (without.iter().map(effect).collect(), None)
+            }
+            Method::IntegratedGradients => {
+                let (of_tokens, integral) = Paths::new(self)?.integrate(&encoded.ids, class)?;
+                (of_words(&of_tokens, &words).map(|score| [score, 0.0]).collect(), Some(integral))
+            }
+        };
+        Ok(Effects { words, prediction, class, effects, integral })
     }
 
     /// The prediction without each word in turn.

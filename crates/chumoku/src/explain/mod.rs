@@ -10,11 +10,13 @@ mod attribution;
 mod chance;
 mod classifier;
 mod curves;
+mod errors;
 mod explanation;
 mod faithfulness;
 mod frame;
 mod gradients;
 mod json;
+mod marked;
 mod next_token;
 mod ngrams;
 mod recorded;
@@ -27,6 +29,7 @@ mod vector;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
 pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
+pub use errors::{ConfidentError, Confusion, ErrorGroup, Errors};
 pub use explanation::{
     Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,
     WholeWithoutHead, WithoutHead, Word,
@@ -35,6 +38,7 @@ pub use faithfulness::{Faith, Faithfulness, Mean};
 pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};
+pub use marked::MarkedWord;
 pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};
 pub use vector::{Recorded, RecordedAnswer, RecordedDense, RecordedVector};

@@ -1,21 +1,28 @@
 //! `chumoku explain --input`: a picture for each line of a file.
 
 use super::model::{Explainer, Model};
-use super::{figure, figure_of_alignment, place_in, place_in_alignment, with_attention};
+use super::{attention_flag, figure, figure_of_alignment, ngrams, place_in, place_in_alignment, with_attention};
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::Explain;
+use crate::args::{Explain, View};
 use crate::commands::pictures::Outcome;
 use crate::commands::{load, model_name, pairs};
 use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::lang::system;
-use chumoku::{ModelKind, tr};
+use chumoku::{ModelKind, NgramClassifier, TextTranslator, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+
+/// What explains each line; of a network with the layer and head to show.
+enum Of {
+    Network(Model, [usize; 2]),
+    Ngrams(&'static NgramClassifier),
+    Translator(&'static TextTranslator),
+}
 
 /// A picture for each line of a file.
 pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
@@ -26,7 +33,10 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         );
         return Err(Usage(problem).into());
     }
-    let kind = with_attention(&args.model)?;
+    let kind = ModelKind::of(&args.model)?;
+    if kind != ModelKind::Ngrams {
+        with_attention(&args.model)?;
+    }
     let bytes = match input.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()),
         false => std::fs::read_to_string(input),
@@ -58,27 +68,41 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let fonts = args.pictures.fonts()?;
     let digits = texts.len().to_string().len().max(3);
-    let model = match kind {
-        ModelKind::Translator => None,
-        _ => Some(Model::load(&args.model, args.precision)?),
-    };
-    let translator = if model.is_none() { Some(load::translator(&args.model, args.precision)?) } else { None };
     let name = model_name(&args.model);
-    let of_text = |text: &str| -> anyhow::Result<Figure> {
-        match (&model, &translator) {
-            (Some(model), _) => {
-                let place = place_in(model, args)?;
-                let text = pairs::of_line("--input", text, model.reads_pairs())?;
-                let text = text.as_ref();
-                let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
-                figure(args, &explainer.explain(text)?, place, lang)
+    let of = match kind {
+        ModelKind::Translator => Of::Translator(load::translator(&args.model, args.precision)?),
+        ModelKind::Ngrams => {
+            if let Some(flag) = attention_flag(args) {
+                return Err(ngrams::no_attention(flag).into());
             }
-            (_, Some(translator)) => {
+            Of::Ngrams(load::ngrams(&args.model, args.precision)?)
+        }
+        _ => {
+            let model = Model::load(&args.model, args.precision)?;
+            let place = place_in(&model, args)?;
+            Of::Network(model, place)
+        }
+    };
+    let of_text = |text: &str| -> anyhow::Result<Figure> {
+        match &of {
+            Of::Network(model, place) => {
+                let text = pairs::of_line("--input", text, model.reads_pairs())?;
+                let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
+                let mut explanation = explainer.explain(text.as_ref())?;
+                if let (Model::Classifier(model), Some(View::Curves)) = (model, args.view) {
+                    explanation.attribution.curves = Some(model.curves(&explanation)?);
+                }
+                figure(args, &explanation, *place, lang)
+            }
+            Of::Ngrams(model) => {
+                let text = pairs::of_line("--input", text, model.config().reads_pairs())?;
+                figure(args, &model.explain(text.as_ref(), &name)?, [0, 0], lang)
+            }
+            Of::Translator(translator) => {
                 let alignment = translator.explain(text, None, &name)?;
                 let place = place_in_alignment(&alignment, args)?;
                 figure_of_alignment(args, &alignment, place, lang)
             }
-            _ => unreachable!("one of the two is loaded"),
         }
     };
     let progress = Mutex::new(RowProgress::new());

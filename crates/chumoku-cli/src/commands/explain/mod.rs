@@ -2,6 +2,7 @@
 //! comes from.
 
 mod batch;
+mod errors;
 mod faithfulness;
 mod model;
 mod ngrams;
@@ -41,11 +42,7 @@ fn attention_flag(args: &Explain) -> Option<&'static str> {
     let flags = [
         ("--layer", args.layer.is_some()),
         ("--head", args.head.is_some()),
-        ("--html", args.html.is_some()),
-        ("--svg", args.pictures.svg.is_some()),
-        ("--png", args.pictures.png.is_some()),
-        ("--pdf", args.pictures.pdf.is_some()),
-        ("--view", args.view.is_some()),
+        ("--view", args.view.is_some_and(View::is_of_attention)),
         ("--without", !args.without.is_empty()),
         ("--compare-text", args.compare_text.is_some()),
         ("--compare-head", args.compare_head.is_some()),
@@ -64,11 +61,14 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
     if let Some(flag) = attention_flag(args) {
         let problem = tr!(
             "{flag}: this model is a recurrent network, {noun} ({sizes}), and has no attention to show; the effect of each \
-             word is shown without {flag}, and by --json",
+             word is shown without {flag}, by --view effects and by --json",
             "{flag}: このモデルは再帰型ネットワーク {noun}（{sizes}）で、表示できるアテンションがありません。各語の影響は {flag} なしの\
-             表示と --json にあります"
+             表示、--view effects、--json にあります"
         );
         return Err(Usage(problem).into());
+    }
+    if args.view.is_some() {
+        return Ok([0, 0]);
     }
     say!(
         "{}",
@@ -85,6 +85,9 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     check_method(args.method, ModelKind::of(&args.model)?)?;
     let lang = chumoku::lang::lang();
+    if let Some(file) = &args.errors {
+        return errors::run(args, file.as_deref(), lang);
+    }
     if let Some(input) = &args.faithfulness {
         return faithfulness::run(args, input, lang);
     }
@@ -229,8 +232,15 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
             "--view {view}: このモデルでは表示できません。アテンションがクエリとキーだけで決まらないか、アテンションがありません"
         ))
     };
-    let view = args.view.unwrap_or(View::Heatmap);
+    let view = args.view.unwrap_or(if e.layers == 0 { View::Effects } else { View::Heatmap });
     Ok(match view {
+        View::Effects => e.effects(lang),
+        View::Curves => e.curves(lang).ok_or_else(|| {
+            Usage(tr!(
+                "--view curves: for classifiers with a network; of this model there is --view effects",
+                "--view curves: ネットワークを持つ分類モデルで使えます。このモデルには --view effects があります"
+            ))
+        })?,
         View::Heatmap => e.heatmap(layer, head, lang),
         View::Lines => e.lines(layer, head, args.threshold(), lang),
         View::Grid => e.grid(args.sort.unwrap_or_default(), lang),
@@ -284,7 +294,7 @@ fn figure_of_alignment(args: &Explain, a: &Alignment, [layer, head]: [usize; 2],
                 return Err(Usage(problem).into());
             }
         },
-        View::Depth | View::Values | View::Rollout => {
+        View::Depth | View::Values | View::Rollout | View::Effects | View::Curves => {
             let problem = tr!(
                 "--view: a translator's cross-attention has the views heatmap, lines and grid; `chumoku trace` shows \
                  its numbers",
@@ -303,10 +313,6 @@ fn show_explanation(
     lang: Lang,
 ) -> anyhow::Result<ExitCode> {
     let [layer, head] = place;
-    if explanation.layers == 0 {
-        // A recurrent network: words and their effects alone.
-        return show_without_picture(args, explanation, lang);
-    }
     if args.compares() {
         return compare(args, explain, explanation, place, lang);
     }
@@ -381,10 +387,6 @@ fn compare(
     let page = || Ok(figures_to_html(&figure.title, &[[of(Lang::En)?, of(Lang::Ja)?]], lang));
     let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
     shown.show(&args.pictures, &figure, page, || figure.to_json())
-}
-
-fn show_without_picture(args: &Explain, explanation: &Explanation, lang: Lang) -> anyhow::Result<ExitCode> {
-    show(args, &to_json(explanation), || render(explanation, 0, 0, &terminal_options(lang)))
 }
 
 /// The numbers on standard output where they are asked for there, else the text, with the numbers in a file if one is named.

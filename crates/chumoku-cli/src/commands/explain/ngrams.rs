@@ -1,28 +1,33 @@
 //! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
 
 use super::model::with_second;
-use super::{attention_flag, show};
+use super::{attention_flag, figure};
 use crate::ExitCode;
 use crate::args::Explain;
-use crate::commands::pictures::terminal_options;
+use crate::commands::pictures::{Shown, terminal_options};
 use crate::commands::{load, model_name};
 use crate::report::fit;
 use crate::{Usage, harmless};
 use chumoku::{ModelKind, NgramEffect, tr};
-use chumoku_view::{Lang, render, to_json};
+use chumoku_view::{Lang, render, to_html, to_json};
 use std::fmt::Write as _;
 
 /// N-grams shown; `--json` has all.
 const SHOWN: usize = 20;
 
+/// That a flag asks for attention.
+pub(super) fn no_attention(flag: &str) -> Usage {
+    Usage(tr!(
+        "{flag}: this is an n-gram model and has no attention to show; the effects of words and n-grams are shown \
+             without {flag}, by --view effects and by --json",
+        "{flag}: n-gram モデルには表示できるアテンションがありません。単語と n-gram の効果は、{flag} なしの表示、--view effects、--json に\
+             あります"
+    ))
+}
+
 pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     if let Some(flag) = attention_flag(args) {
-        let problem = tr!(
-            "{flag}: this is an n-gram model and has no attention to show; the effects of words and n-grams are shown \
-             without {flag}, and by --json",
-            "{flag}: n-gram モデルには表示できるアテンションがありません。単語と n-gram の効果は、{flag} なしの表示と --json にあります"
-        );
-        return Err(Usage(problem).into());
+        return Err(no_attention(flag).into());
     }
     let model = load::ngrams(&args.model, args.precision)?;
     let text = with_second(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
@@ -31,7 +36,13 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let effects = model.ngram_effects(text)?;
     let mut json = to_json(&explanation);
     json["ngrams"] = serde_json::to_value(&effects)?;
-    show(args, &json, || render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects))
+    let picture = figure(args, &explanation, [0, 0], lang)?;
+    let text = match args.view {
+        Some(_) => picture.to_text(&terminal_options(lang)),
+        None => render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects),
+    };
+    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(text) };
+    shown.show(&args.pictures, &picture, || Ok(to_html(&explanation, [0, 0], lang)), || json.clone())
 }
 
 /// The strongest n-grams, one a line.

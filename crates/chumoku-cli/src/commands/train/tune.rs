@@ -32,7 +32,7 @@ pub(super) fn check(args: &Train, task: TaskName) -> anyhow::Result<()> {
         ));
     }
     let is_pretrained = args.from.is_some() || !args.unlabelled.is_empty();
-    set.check(args.model != Model::Ngrams, is_pretrained)?;
+    set.check(args.model() != Model::Ngrams, is_pretrained)?;
     let twice = [(Setting::Epochs, args.epochs.is_some()), (Setting::Tokens, args.tokens.is_some())];
     match set.settings().find(|setting| twice.contains(&(*setting, true))) {
         Some(setting) => {

@@ -1,0 +1,118 @@
+//! The figures of what words do to an answer: the text in colours, and whether the answer rests on the strongest of them.
+
+use crate::figure::{Axis, Content, Curves, Effects, Figure, Panels};
+use crate::phrases::{self, known, order_name};
+use chumoku::explain::{ExplainedKind, Explanation};
+use chumoku::lang::{Lang, clean_text};
+
+/// The text in colours of what each word does.
+pub(crate) fn effects(e: &Explanation, lang: Lang) -> Figure {
+    let class = clean_text(&e.attribution.class);
+    let class = if e.similarity.is_some() { crate::cut(&class, 40) } else { class };
+    let quoted = lang.quoted(&class);
+    let ends = match (lang, e.kind, e.is_against_itself()) {
+        (Lang::En, ExplainedKind::Encoder, true) => ["turns the vector".into(), String::new()],
+        (Lang::Ja, ExplainedKind::Encoder, true) => ["ベクトルを動かす".into(), String::new()],
+        (Lang::En, ExplainedKind::Encoder, false) => ["brings the texts nearer".into(), "takes them apart".into()],
+        (Lang::Ja, ExplainedKind::Encoder, false) => ["近づける".into(), "遠ざける".into()],
+        (Lang::En, ..) => [format!("for {quoted}"), "against it".into()],
+        (Lang::Ja, ..) => [format!("{quoted}を支持"), "反対".into()],
+    };
+    let (method, unit) = (known(lang, &e.attribution.method), known(lang, &e.attribution.unit));
+    let mut notes = vec![match lang {
+        Lang::En => format!("{method}: {unit}."),
+        Lang::Ja => format!("{method}：{unit}。"),
+    }];
+    if e.parts.is_some() {
+        let note = match e.attribution.whole.is_some() {
+            true => lang.pick(
+                "Of the whole predictor: the network with the n-gram model.",
+                "ネットワークと n-gram モデルを合わせた予測全体での影響です。",
+            ),
+            false => lang.pick(
+                "Of the network by itself, without the n-gram model.",
+                "n-gram モデルを除いた、ネットワーク単独での影響です。",
+            ),
+        };
+        notes.push(note.into());
+    }
+    if let Some(integral) = &e.attribution.integral {
+        notes.push(phrases::integral(lang, integral));
+    }
+    // Of a classifier's long text every word is shown.
+    if let Some(cut) = e.cut.as_ref().filter(|_| !matches!(e.kind, ExplainedKind::Classifier | ExplainedKind::Ngrams)) {
+        notes.push(phrases::cut(lang, cut, e.kind));
+    }
+    let chance = e.probabilities.iter().find(|p| p.label == e.label);
+    let chance = chance.map_or(String::new(), |p| format!("  {:.1} %", 100.0 * p.probability));
+    let said = match (e.number, e.similarity) {
+        (Some(number), _) => phrases::number(lang, number),
+        (None, Some(cosine)) if !e.is_against_itself() => format!("{cosine:.4}"),
+        (None, Some(_)) => String::new(),
+        (None, None) => format!("{}{chance}", crate::cut(&clean_text(&e.label), 60)),
+    };
+    let colon = if said.is_empty() { "" } else { ": " };
+    Figure {
+        title: phrases::effect_heading(lang, e, &class),
+        subtitle: format!(
+            "{}{}{}{colon}{said}",
+            clean_text(&e.model),
+            lang.pick(", ", "、"),
+            lower(phrases::prediction(lang, e))
+        ),
+        notes,
+        content: Content::Effects(Effects { words: e.marked_words(), ends }),
+        lang,
+    }
+}
+
+/// A phrase as it stands within a sentence.
+fn lower(phrase: &str) -> String {
+    let mut letters = phrase.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+/// The deletion and insertion curves; none where they were not measured.
+pub(crate) fn curves(e: &Explanation, lang: Lang) -> Option<Figure> {
+    let curves = e.attribution.curves.as_ref()?;
+    let class = lang.quoted(&clean_text(&e.attribution.class));
+    let y = match lang {
+        Lang::En => format!("the network's probability of {class}"),
+        Lang::Ja => format!("ネットワークの{class}の確率"),
+    };
+    let panel = |[en, ja]: [&str; 2], of: &dyn Fn(&chumoku::explain::Curve) -> (Vec<f32>, f32)| {
+        let series = curves.orders.iter().map(|curve| {
+            let (numbers, area) = of(curve);
+            // The number first: where there is little room, a name is cut.
+            (format!("{:.0} % {}", 100.0 * area, order_name(lang, &curve.order)), numbers)
+        });
+        let x = Axis {
+            name: lang.pick("words", "語数").into(),
+            labels: curves.words.iter().map(usize::to_string).collect(),
+            is_numbered: false,
+        };
+        (lang.pick(en, ja).into(), Curves { x, y: y.clone(), series: series.collect(), is_logarithmic: false })
+    };
+    let panels = vec![
+        panel(
+            ["Deletion: words are cut out, the first in each order first", "削除：各順序で先頭の語から取り除く"],
+            &|curve| (curve.deletion.clone(), curve.deletion_area),
+        ),
+        panel(
+            [
+                "Insertion: words are put into an empty text, in the same order",
+                "挿入：空のテキストに同じ順序で語を加える",
+            ],
+            &|curve| (curve.insertion.clone(), curve.insertion_area),
+        ),
+    ];
+    let note = lang.pick(
+        "An order that begins with the words that the answer rests on falls early and rises early (Petsiuk, Das and Saenko 2018). \
+         Percent: the area under the curve, the mean probability; the smaller for deletion, and the larger for insertion, the better.",
+        "予測の根拠となる語から始まる順序ほど、早く下がり、早く上がります（Petsiuk, Das and Saenko 2018）。% は曲線の下の面積（確率の平均）で、\
+         削除では小さいほど、挿入では大きいほど良い順序です。",
+    );
+    let title = lang.pick("Does the answer rest on these words?", "予測はこれらの語によるものか").into();
+    let content = Content::Panels(Panels { panels });
+    Some(Figure { title, subtitle: e.text.clone(), notes: vec![note.into()], content, lang })
+}

@@ -1,0 +1,142 @@
+//! The steps of a recurrent network: RNN, LSTM and GRU, every token a row of each matrix.
+//!
+//! What a token is given by the one before it stands in a matrix of its own, H′ (and C′ of an LSTM): the rows of H, one token
+//! later. It is computed first, by the whole recurrence; then every gate follows for all tokens at once, and H in the end.
+
+use super::builder::{Build, misfit};
+use super::operation::{Operation, StepId};
+use super::quantity::Quantity;
+use super::recurrence::Before;
+use chumoku::tr;
+use chumoku_kernels::Cell;
+
+/// What attention and its layer are made of, which a recurrent network has not.
+const OF_LAYERS: [Quantity; 10] = [
+    Quantity::WQ,
+    Quantity::WK,
+    Quantity::WV,
+    Quantity::Q,
+    Quantity::K,
+    Quantity::V,
+    Quantity::Scores,
+    Quantity::Scaled,
+    Quantity::Weights,
+    Quantity::W1,
+];
+
+impl Build<'_> {
+    /// A recurrent network over the tokens, if one is asked for; its outputs (Elman 1990; Hochreiter and Schmidhuber 1997; Cho et
+    /// al. 2014).
+    pub(super) fn recurrent(&mut self, x: Option<StepId>) -> Result<Option<StepId>, String> {
+        use Quantity::{FirstHidden, FirstState, HiddenB, HiddenSums, HiddenW, InputB, InputSums, InputW, Previous};
+        let has = |quantity: &Quantity| self.example.inputs.contains_key(quantity);
+        let Some(cell) = self.example.options.cell else {
+            let own = [InputW, InputB, InputSums, HiddenW, HiddenB, FirstHidden, FirstState];
+            return match own.iter().find(|quantity| has(quantity)) {
+                None => Ok(None),
+                Some(found) => Err(tr!(
+                    "inputs.{}: expected options.cell, \"lstm\", say, to say what the recurrent network is",
+                    "inputs.{}: 再帰型ネットワークの種類を示す options.cell（\"lstm\" など）が必要です",
+                    found.name()
+                )),
+            };
+        };
+        let name = cell.name();
+        let other =
+            OF_LAYERS.iter().find(|quantity| has(quantity)).map(|quantity| format!("inputs.{}", quantity.name()));
+        let options = &self.example.options;
+        let said =
+            [("residual", options.residual), ("norm", options.norm.is_some()), ("norm_2", options.norm_2.is_some())];
+        let other = other.or(said.into_iter().find(|(_, is_set)| *is_set).map(|(name, _)| format!("options.{name}")));
+        if let Some(other) = other {
+            return Err(tr!(
+                "options.cell is \"{name}\": expected a recurrent network alone, found {other} too",
+                "options.cell が \"{name}\" です。再帰型ネットワークだけの計算例が必要ですが、{other} もあります"
+            ));
+        }
+        if cell != Cell::Lstm && has(&FirstState) {
+            return Err(tr!(
+                "inputs.{}: only an LSTM has a cell state, and options.cell is \"{name}\"",
+                "inputs.{}: セル状態があるのは LSTM だけですが、options.cell は \"{name}\" です",
+                FirstState.name()
+            ));
+        }
+        let sums = match (self.given(InputSums)?, x) {
+            (Some(sums), _) => Some(sums),
+            (None, Some(x)) => self.projected(x, [InputW, InputB, InputSums])?,
+            (None, None) => None,
+        };
+        let (Some(sums), Some(weight)) = (sums, self.given(HiddenW)?) else {
+            return Err(tr!(
+                "options.cell: expected X, W_x and W_h (the weights of the inputs, and of the output before)",
+                "options.cell: X、W_x、W_h（入力の重み行列と、一つ前の出力の重み行列）が必要です"
+            ));
+        };
+        let (hidden, width) = (self.shape(weight).0, cell.gates() * self.shape(weight).0);
+        if self.shape(weight).1 != width {
+            let expected = tr!("{} columns", "{} 列", width);
+            let (rows, columns) = self.shape(weight);
+            return Err(tr!(
+                "inputs.W_h is {rows}×{columns}: expected {expected}, {} for each of the gates of \"{name}\"",
+                "inputs.W_h は {rows}×{columns} ですが、\"{name}\" の各ゲートに {} 列、全部で {expected}が必要です",
+                hidden
+            ));
+        }
+        if self.shape(sums).1 != width {
+            let step = self.program.step(sums).quantity;
+            let source = if has(&InputSums) { step } else { InputW };
+            let shape = self.shape(weight);
+            let matrix = self.program.find(source, None).map_or(self.program.value(sums), |id| self.program.value(id));
+            return Err(misfit(source.name(), matrix, &tr!("{} columns", "{} 列", width), "W_h", shape));
+        }
+        let bias = self.row(HiddenB, width, HiddenW.name())?;
+        let first = [self.row(FirstHidden, hidden, "h")?, self.row(FirstState, hidden, "c")?];
+        let before = Before { cell, sums, weight, bias, first, is_state: false };
+        let previous = self.program.compute(Previous, None, Operation::Before(before.clone()))?;
+        let product = Operation::Product { factors: [previous, weight], bias };
+        let of_state = self.program.compute(HiddenSums, None, product)?;
+        let both = |gate: usize| [(sums, gate * hidden), (of_state, gate * hidden)];
+        let gate = |gate: usize, is_tanh: bool| Operation::Gate { terms: both(gate), width: hidden, is_tanh };
+        match cell {
+            Cell::Rnn => self.program.compute(Quantity::StepOutput, None, gate(0, true)),
+            Cell::Lstm => self.lstm(before, gate),
+            Cell::Gru => self.gru([sums, of_state, previous], hidden, gate),
+        }
+        .map(Some)
+    }
+
+    /// The gates of an LSTM, its cell state and its output.
+    fn lstm(&mut self, before: Before, gate: impl Fn(usize, bool) -> Operation) -> Result<StepId, String> {
+        use Quantity::{CellState, CellTanh, ForgetGate, InputGate, NewContent, OutputGate, PreviousState, StepOutput};
+        let input = self.program.compute(InputGate, None, gate(0, false))?;
+        let forget = self.program.compute(ForgetGate, None, gate(1, false))?;
+        let content = self.program.compute(NewContent, None, gate(2, true))?;
+        let output = self.program.compute(OutputGate, None, gate(3, false))?;
+        let previous =
+            self.program.compute(PreviousState, None, Operation::Before(Before { is_state: true, ..before }))?;
+        let pairs = [[forget, previous], [input, content]];
+        let state = self.program.compute(CellState, None, Operation::Gated { pairs, is_complement: false })?;
+        let tanh = self.program.compute(CellTanh, None, Operation::Tanh(state))?;
+        self.program.compute(StepOutput, None, Operation::Hadamard([output, tanh]))
+    }
+
+    /// The gates of a GRU, and its output.
+    fn gru(
+        &mut self,
+        [sums, of_state, previous]: [StepId; 3],
+        hidden: usize,
+        gate: impl Fn(usize, bool) -> Operation,
+    ) -> Result<StepId, String> {
+        use Quantity::{Candidate, CandidateSums, Reset, ResetGate, StepOutput, UpdateGate};
+        let reset = self.program.compute(ResetGate, None, gate(0, false))?;
+        let update = self.program.compute(UpdateGate, None, gate(1, false))?;
+        let range = 2 * hidden..3 * hidden;
+        let own = self.program.compute(CandidateSums, None, Operation::Columns { of: of_state, range })?;
+        let kept = self.program.compute(Reset, None, Operation::Hadamard([reset, own]))?;
+        let terms = [(sums, 2 * hidden), (kept, 0)];
+        let candidate =
+            self.program.compute(Candidate, None, Operation::Gate { terms, width: hidden, is_tanh: true })?;
+        let pairs = [[update, candidate], [update, previous]];
+        self.program.compute(StepOutput, None, Operation::Gated { pairs, is_complement: true })
+    }
+}
