@@ -69,10 +69,14 @@ fn not_here(folder: &Path, what: &str) -> chumoku::Error {
 }
 
 const PAIRS: &str = "reads pairs of texts";
+const COLUMNS: &str = "reads columns beside the text";
 
 /// A classifier of a folder, if it tells classes or labels of single texts.
 fn classes(folder: &Path) -> chumoku::Result<TextClassifier> {
     let model = TextClassifier::load(folder)?;
+    if !model.config().columns().is_empty() {
+        return Err(not_here(folder, COLUMNS));
+    }
     match (model.config().problem.number(), model.config().reads_pairs()) {
         (None, false) => Ok(model),
         (Some(_), _) => Err(not_here(folder, "tells a number for each text")),
@@ -83,7 +87,11 @@ fn classes(folder: &Path) -> chumoku::Result<TextClassifier> {
 /// The same of n-grams alone.
 fn ngrams(folder: &Path) -> chumoku::Result<NgramClassifier> {
     let model = NgramClassifier::load(folder)?;
-    if model.config().reads_pairs() { Err(not_here(folder, PAIRS)) } else { Ok(model) }
+    match (model.config().reads_pairs(), model.config().columns()) {
+        (false, []) => Ok(model),
+        (true, _) => Err(not_here(folder, PAIRS)),
+        (false, _) => Err(not_here(folder, COLUMNS)),
+    }
 }
 
 /// A trained classifier of text.

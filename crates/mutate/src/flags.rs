@@ -44,6 +44,7 @@ const TRAIN: Flags = &[
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
     ("--class-weights", Of(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
+    ("--columns", Of(&["n", "a", "n:category", "a:number,b", "label", "x", ",", ":date", "n,n"])),
     ("--folds", Of(&["2", "3", "1", "101", "-1"])),
     ("--tokens", Of(&["subwords", "characters", "words"])),
     ("--seed", Count),
@@ -61,6 +62,7 @@ const PREDICT: Flags = &[
     ("--abstain", Of(&["0.5", "0.9", "0.9999", "0", "1", "95", "nan", "-1"])),
     ("--threshold", Of(&["a=0.5", "b=0.9", "0.3", "0", "a=", "=0.5", "nan", "a=b=0.5"])),
     ("--precision-at-least", Of(&["a=0.5", "b=0.9", "0.3", "1", "a=1", "x=0.9"])),
+    ("--set", Of(&["n=1", "a=", "=1", "n", "n=1e999", "x=1"])),
     ("--profile", Alone),
     PRECISION,
 ];
@@ -110,6 +112,7 @@ const GENERATE: Flags = &[
 const EXPLAIN: Flags = &[
     PRECISION,
     ("--target", Text),
+    ("--set", Of(&["n=1", "a=", "=1", "n", "x=1"])),
     ("--faithfulness", Of(&["notes.txt", "model", "missing"])),
     ("--seed", Count),
     ("--method", Of(&["leave-one-out", "integrated-gradients"])),

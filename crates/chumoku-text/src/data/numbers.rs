@@ -16,7 +16,7 @@ const NEARLY_ALL: f64 = 0.8;
 pub(super) const LEAST_NUMBERS: usize = 3;
 
 /// The number that a field holds: as programs write it, with digits of full width too.
-pub(super) fn number(field: &str) -> Option<f64> {
+pub fn number(field: &str) -> Option<f64> {
     let narrow = |c: char| match c {
         '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
         '．' => '.',

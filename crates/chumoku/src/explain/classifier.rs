@@ -1,6 +1,7 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
 use super::attribution::{Attribution, Method, WordEffect};
+use super::columns;
 use super::explanation::{
     ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead, Word,
 };
@@ -63,6 +64,11 @@ pub(super) fn of_words(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<I
 }
 
 impl TextClassifier {
+    /// A text without what stands beside it, where the model reads columns.
+    fn text_of<'a>(&self, row: &'a str) -> &'a str {
+        if self.config.columns().is_empty() { row } else { chumoku_text::beside::text_of(row) }
+    }
+
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
     ///
     /// Attention weights of sub-word tokens are joined to words: added over the tokens of a key word, averaged over
@@ -97,7 +103,7 @@ impl TextClassifier {
         method: Method,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        if text.trim().is_empty() {
+        if self.text_of(text).trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let all_words = words_of(text, &self.tokenizer.encode(text)?);
@@ -128,6 +134,10 @@ impl TextClassifier {
                 (of_words(&of_tokens, &all_words).map(|score| [score, 0.0]).collect(), Some(integral))
             }
         };
+        let rows = columns::rows_without(self.config.columns(), text);
+        let without = self.predict(&rows.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let of_columns = without.iter().map(|without| (with[1] - both(without)[1]) as f32);
+        let columns = columns::effects(self.config.columns(), text, of_columns);
         // The n-grams have no gradients.
         let has_whole = has_halves && method == Method::LeaveOneOut;
         let (of_read, of_rest) = effects.split_at(words.len());
@@ -192,7 +202,7 @@ impl TextClassifier {
         Ok(Explanation {
             kind: ExplainedKind::Classifier,
             model: name.into(),
-            text: text.into(),
+            text: self.text_of(text).into(),
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
@@ -220,6 +230,7 @@ impl TextClassifier {
                 integral,
                 curves: None,
             },
+            columns,
         })
     }
 

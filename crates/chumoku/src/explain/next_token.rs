@@ -173,6 +173,7 @@ impl TextGenerator {
                 integral: None,
                 curves: None,
             },
+            columns: Vec::new(),
         })
     }
 }

@@ -213,6 +213,7 @@ impl TextEmbedder {
                 integral: None,
                 curves: None,
             },
+            columns: Vec::new(),
         })
     }
 }

@@ -135,7 +135,7 @@ fn finish(
     (from_scratch, folds): (Option<Scores>, Option<Value>),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
-    let Whole { mut classifier, plan, ended, weights, found, seconds } = whole;
+    let Whole { mut classifier, plan, ended, weights, found, seconds, worth } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     let valid = classifier.predict(&data.valid.texts())?;
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
@@ -154,9 +154,11 @@ fn finish(
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
+    metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     card += &section(&metrics["strongest_ngrams"]);
+    worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data));
     let writing = stages::begin(stages::WRITING);

@@ -1,6 +1,7 @@
 //! Training: from rows of text to a model folder. `run` is what all tasks share.
 
 mod batches;
+mod beside;
 mod card;
 mod checkpoint;
 mod class_weights;
@@ -11,6 +12,7 @@ mod folds;
 mod halves;
 mod labels;
 mod language;
+mod leak;
 mod lock;
 mod masked;
 mod memory;

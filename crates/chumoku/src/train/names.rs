@@ -39,6 +39,7 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "n-grams" => "n-gram",
         "baseline" => "比較対象",
         "fold" => "交差検証",
+        "columns" => "列",
         same => same,
     };
     lang().pick(english, japanese)

@@ -5,6 +5,7 @@ use super::{figure, figure_of_alignment, place_in, place_in_alignment, with_atte
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::Explain;
+use crate::commands::columns::{tell_of_missing, with_values};
 use crate::commands::pictures::Outcome;
 use crate::commands::{load, model_name, pairs};
 use crate::progress::RowProgress;
@@ -62,6 +63,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         ModelKind::Translator => None,
         _ => Some(Model::load(&args.model, args.precision)?),
     };
+    tell_of_missing(model.as_ref().map_or(&[][..], Model::columns), &args.set)?;
     let translator = if model.is_none() { Some(load::translator(&args.model, args.precision)?) } else { None };
     let name = model_name(&args.model);
     let of_text = |text: &str| -> anyhow::Result<Figure> {
@@ -69,7 +71,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             (Some(model), _) => {
                 let place = place_in(model, args)?;
                 let text = pairs::of_line("--input", text, model.reads_pairs())?;
-                let text = text.as_ref();
+                let text = with_values(&text, model.columns(), &args.set)?;
+                let text = text.as_str();
                 let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
                 figure(args, &explainer.explain(text)?, place, lang)
             }
