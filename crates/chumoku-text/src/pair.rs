@@ -3,6 +3,7 @@
 //! The two are joined by U+001F, the character that ASCII has for this (*unit separator*), which no writing uses. Whoever
 //! reads pairs looks for it: tokenizers put a token of their own in its place, n-grams say which text they come from.
 
+use crate::beside;
 use std::borrow::Cow;
 
 /// What stands between the two texts of a pair.
@@ -46,13 +47,16 @@ pub fn of_line(line: &str, reads_pairs: bool) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A text, or both texts of a pair, as people read them.
+/// A text, or both texts of a pair, and what stands [beside](crate::beside) them, as people read them.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
-    match parts(text) {
-        None => text.into(),
-        Some((first, second)) => format!("{first} | {second}").into(),
+    if !text.contains([SEPARATOR, beside::SEPARATOR]) {
+        return text.into();
     }
+    let own = beside::text_of(text);
+    let own = parts(own).map_or_else(|| own.to_owned(), |(first, second)| format!("{first} | {second}"));
+    let cells = beside::cells(text).filter(|cell| !cell.trim().is_empty());
+    cells.fold(own, |shown, cell| shown + " | " + cell).into()
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use chumoku::Estimate;
 use chumoku::explain::TextCut;
-use chumoku::lang::Lang;
+use chumoku::lang::{Lang, clean_text};
 
-use chumoku::explain::{Attribution, Curve, Curves, ExplainedKind, Explanation, Halves, Integral};
+use chumoku::explain::{
+    Attribution, ColumnEffect, Curve, Curves, ExplainedKind, Explanation, Halves, Integral, ReadAs,
+};
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
 pub(crate) const KNOWN: [(&str, &str); 6] = [
@@ -163,6 +165,40 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
             format!("{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.")
         }
         Lang::Ja => format!("{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"),
+    }
+}
+
+pub(crate) fn column_heading(lang: Lang, class: &str) -> String {
+    let class = lang.quoted(class);
+    match lang {
+        Lang::En => format!("What each column beside the text does to {class}"),
+        Lang::Ja => format!("テキスト以外の列が{class}の予測に与える影響"),
+    }
+}
+
+pub(crate) fn column_note(lang: Lang, class: &str) -> String {
+    let class = lang.quoted(class);
+    match lang {
+        Lang::En => format!(
+            "Change of the whole predictor's log-odds, against the same text with this value missing. + (right, blue): the value speaks \
+             for {class}; - (left, orange): against it."
+        ),
+        Lang::Ja => format!(
+            "その値が欠けているときと比べた、予測全体の対数オッズの変化。＋（右・青）は{class}を支持する値、－（左・橙）は{class}に反対する値。"
+        ),
+    }
+}
+
+/// The value of a column, with what the model takes it for.
+pub(crate) fn column_value(lang: Lang, column: &ColumnEffect) -> String {
+    let value = clean_text(&column.value);
+    match (lang, column.read_as) {
+        (_, ReadAs::Missing) if value.is_empty() => lang.pick("(missing)", "（欠損）").to_owned(),
+        (Lang::En, ReadAs::Missing) => format!("{value} (missing)"),
+        (Lang::Ja, ReadAs::Missing) => format!("{value}（欠損）"),
+        (Lang::En, ReadAs::Other) => format!("{value} (other)"),
+        (Lang::Ja, ReadAs::Other) => format!("{value}（その他）"),
+        _ => value,
     }
 }
 

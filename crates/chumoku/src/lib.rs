@@ -69,6 +69,7 @@
 //! * Nothing is printed; [`Training::observe`](train::Training::observe) is told what happens. Work runs in the current
 //!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
 
+mod beside;
 mod blend;
 pub mod builtin;
 mod calendar;
@@ -105,11 +106,12 @@ mod text_translator;
 mod thresholds;
 pub mod train;
 
+pub use beside::{SideColumn, SideKind};
 pub use caution::{Caution, Cut, Step, SureLevels, level_of};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
-pub use chumoku_text::{Lang, data, lang, metrics, pair, set_lang, tokens as text, tr};
+pub use chumoku_text::{Lang, beside as row, data, lang, metrics, pair, set_lang, tokens as text, tr};
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};

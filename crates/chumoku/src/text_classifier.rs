@@ -1,5 +1,6 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
+use crate::beside::SideColumn;
 use crate::blend::Blend;
 use crate::caution::{Caution, SureLevels};
 use crate::data::{Example, LabelledText, ScoredText};
@@ -211,6 +212,11 @@ impl ModelConfig {
     /// Whether the model reads [pairs](crate::pair) of texts.
     pub fn reads_pairs(&self) -> bool {
         self.model.input.separator.is_some()
+    }
+
+    /// The columns beside the text that the model reads, in order.
+    pub fn columns(&self) -> &[SideColumn] {
+        self.ngrams.as_ref().map_or(&[][..], |scheme| &scheme.columns)
     }
 
     /// Tokens that a text is read by at a time, those around it included.
@@ -566,6 +572,9 @@ impl TextClassifier {
             model: model.config().clone(),
         };
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        if !config.columns().is_empty() {
+            tokenizer = tokenizer.skipping_beside();
+        }
         Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: Some(origin), thresholds: None })
     }
 
@@ -608,6 +617,9 @@ impl TextClassifier {
                 );
                 return Err(fault(CONFIG, problem));
             }
+        }
+        if !config.columns().is_empty() {
+            tokenizer = tokenizer.skipping_beside();
         }
         let bytes = read(folder, WEIGHTS)?;
         let tensors = parse_weights(folder, &bytes)?;

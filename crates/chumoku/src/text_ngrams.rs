@@ -1,5 +1,6 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
+use crate::beside::SideColumn;
 use crate::caution::Caution;
 use crate::data::Example;
 use crate::hierarchy::Hierarchy;
@@ -47,6 +48,11 @@ impl NgramClassifierConfig {
     pub fn reads_pairs(&self) -> bool {
         self.ngrams.pairs
     }
+
+    /// The columns beside the text that the model reads, in order.
+    pub fn columns(&self) -> &[SideColumn] {
+        &self.ngrams.columns
+    }
 }
 
 /// A linear classifier of n-grams, and its classes.
@@ -78,6 +84,11 @@ impl NgramClassifier {
     /// What the model is.
     pub fn config(&self) -> &NgramClassifierConfig {
         &self.config
+    }
+
+    /// The columns beside the text that the model reads, in order.
+    pub fn columns(&self) -> &[SideColumn] {
+        self.config.columns()
     }
 
     /// N-grams that the model knows.

@@ -45,6 +45,7 @@ const TRAIN: Flags = &[
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
     ("--class-weights", Of(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
     ("--hierarchy", Of(&["/", " > ", "none", "a.csv", "missing", "::"])),
+    ("--columns", Of(&["n", "a", "n:category", "a:number,b", "label", "x", ",", ":date", "n,n"])),
     ("--folds", Of(&["2", "3", "1", "101", "-1"])),
     ("--tokens", Of(&["subwords", "characters", "words"])),
     ("--seed", Count),
@@ -63,6 +64,7 @@ const PREDICT: Flags = &[
     ("--threshold", Of(&["a=0.5", "b=0.9", "0.3", "0", "a=", "=0.5", "nan", "a=b=0.5"])),
     ("--precision-at-least", Of(&["a=0.5", "b=0.9", "0.3", "1", "a=1", "x=0.9"])),
     ("--html", Out),
+    ("--set", Of(&["n=1", "a=", "=1", "n", "n=1e999", "x=1"])),
     ("--profile", Alone),
     PRECISION,
 ];
@@ -112,6 +114,7 @@ const GENERATE: Flags = &[
 const EXPLAIN: Flags = &[
     PRECISION,
     ("--target", Text),
+    ("--set", Of(&["n=1", "a=", "=1", "n", "x=1"])),
     ("--faithfulness", Of(&["notes.txt", "model", "missing"])),
     ("--seed", Count),
     ("--method", Of(&["leave-one-out", "integrated-gradients"])),

@@ -17,11 +17,12 @@ pub(crate) use values::OfLabel;
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 
 use chumoku::data::{DataError, Kept, LabelOptions};
+use chumoku::row::Asked;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use values::{
-    at_least_one, delimiter, from_one_to_1024, number, of_label, promise, whole_from_one, whole_from_zero,
+    at_least_one, delimiter, from_one_to_1024, number, of_label, promise, set_column, whole_from_one, whole_from_zero,
     whole_of_any_sign,
 };
 
@@ -144,6 +145,17 @@ pub(crate) struct Reading {
     /// What came through pipes.
     #[arg(skip)]
     pub(crate) kept: Kept,
+    /// The columns beside the text that are read.
+    #[arg(skip)]
+    pub(crate) beside: Vec<Asked>,
+}
+
+/// What stands beside texts, of a model that reads further columns.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct SetColumns {
+    /// For a model that reads further columns: the value of one, price=12, for the texts given or all rows of the file
+    #[arg(long = "set", value_name = "COL=VALUE", value_parser = set_column)]
+    pub(crate) values: Vec<(String, String)>,
 }
 
 /// When a class is the answer.
@@ -230,6 +242,8 @@ pub(crate) struct Eval {
     pub(crate) reading: Reading,
     #[command(flatten)]
     pub(crate) several: SeveralLabels,
+    #[command(flatten)]
+    pub(crate) set: SetColumns,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
     /// weights are stored in 16 bits)
     #[arg(long, value_enum)]
@@ -263,6 +277,8 @@ pub(crate) struct Predict {
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: Reading,
+    #[command(flatten)]
+    pub(crate) set: SetColumns,
     /// Stop at the first row that cannot be answered, instead of leaving its answer empty
     #[arg(long, conflicts_with = "skip_bad_rows")]
     pub(crate) strict: bool,

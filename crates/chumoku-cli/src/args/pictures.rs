@@ -1,7 +1,7 @@
 //! The flags of what is shown in pictures.
 
 use super::values::{at_least_one, found, from_one_to_1024, number};
-use super::{Precision, Reading};
+use super::{Precision, Reading, SetColumns};
 use crate::Usage;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -202,6 +202,8 @@ pub(crate) struct Explain {
     /// of two texts: the second
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) set: SetColumns,
     /// How the effect of words is found
     #[arg(long, value_enum, default_value_t)]
     pub(crate) method: Method,

@@ -1,10 +1,11 @@
 //! Flags of `chumoku train`.
 
 use super::values::{
-    budget, class_weights, from_one_to_1024, frozen, number_of_folds, number_of_parts, settings, whole_from_one,
-    whole_from_zero,
+    budget, class_weights, from_one_to_1024, frozen, number_of_folds, number_of_parts, settings, side_column,
+    whole_from_one, whole_from_zero,
 };
 use super::{Precision, Reading, SeveralLabels};
+use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
 use chumoku::{Cell, nn};
@@ -113,6 +114,10 @@ pub(crate) struct Train {
     /// the model's
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) unlabelled: Vec<PathBuf>,
+    /// Further columns to learn from beside the text: price,shop,date; what each holds is recognised, or said behind a colon
+    /// (number, category, date), as shop:category
+    #[arg(long, value_name = "COLS", value_delimiter = ',', value_parser = side_column)]
+    pub(crate) columns: Vec<Asked>,
     /// How much the rows of each class count: balanced (each class as much), equal (each row as much), or times for some classes,
     /// spam=5,ham=1 (default: rare classes count somewhat more)
     #[arg(long, value_name = "WEIGHTS", value_parser = class_weights)]

@@ -1,5 +1,6 @@
 //! What the values of flags may be, and what is said of others.
 
+use chumoku::row::Asked;
 use chumoku::tr;
 use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
 use std::fmt::Display;
@@ -87,6 +88,32 @@ pub(crate) struct OfLabel {
     pub(crate) value: f64,
 }
 
+/// A column beside the text: its name, maybe with a colon and what it holds.
+pub(super) fn side_column(text: &str) -> Result<Asked, String> {
+    let kind = text.rsplit_once(':').filter(|(_, kind)| ["number", "category", "date"].contains(kind));
+    let (name, kind) = kind.map_or((text, None), |(name, kind)| (name, Some(kind.to_owned())));
+    match name.trim() {
+        "" => Err(tr!(
+            "expected the names of columns, such as price,shop, found {}",
+            "列名（price,shop など）が必要ですが、{} です",
+            found(text)
+        )),
+        name => Ok(Asked { name: name.to_owned(), kind, ..Asked::default() }),
+    }
+}
+
+/// The value of a column.
+pub(super) fn set_column(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=').filter(|(name, _)| !name.trim().is_empty()) {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.to_owned())),
+        None => Err(tr!(
+            "expected a column and its value, such as price=12, found {}",
+            "列とその値（price=12 など）が必要ですが、{} です",
+            found(text)
+        )),
+    }
+}
+
 /// `LABEL=SHARE` or `SHARE`.
 pub(super) fn of_label(text: &str) -> Result<OfLabel, String> {
     // A label may have an equals sign itself.
@@ -140,7 +167,10 @@ pub(super) fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
 pub(super) fn settings(text: &str) -> Result<Adjusted, String> {
     let settings: Adjusted = text.parse()?;
     match settings.is_empty() {
-        true => Err(tr!("expected settings such as dropout=0.2,words=2, found nothing", "dropout=0.2,words=2 のような設定が必要ですが、空です")),
+        true => Err(tr!(
+            "expected settings such as dropout=0.2,words=2, found nothing",
+            "dropout=0.2,words=2 のような設定が必要ですが、空です"
+        )),
         false => Ok(settings),
     }
 }

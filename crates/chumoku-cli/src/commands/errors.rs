@@ -24,7 +24,7 @@ pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &
         let of_label = of_label.map_or(String::new(), |label| format!("{:.4}", prediction.probabilities[label]));
         let fields = vec![
             example.line.to_string(),
-            without_formula(&example.text),
+            without_formula(&chumoku::pair::shown(&example.text)),
             without_formula(&example.label),
             without_formula(&labels[prediction.class()]),
             format!("{:.4}", sure(prediction)),

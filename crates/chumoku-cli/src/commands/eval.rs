@@ -7,15 +7,15 @@ use super::seen::tell_of_seen;
 use super::train::classify::this_model;
 use super::train::{labels, language, score, translate};
 use super::{load, pairs};
-use crate::args::Eval;
+use crate::args::{Eval, Reading};
 use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
 use crate::{report, threads};
-use chumoku::data::{Dataset, DocumentBreaks, load_documents, load_labelled, thousands};
+use chumoku::data::{Dataset, DocumentBreaks, ReadOptions, load_documents, load_labelled, thousands};
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, TranslationScores, network_name};
-use chumoku::{ModelKind, Prediction, TextClassifier, TranslateOptions, tr};
+use chumoku::{ModelKind, Prediction, SideColumn, TextClassifier, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
@@ -41,6 +41,9 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
             "--threshold、--precision-at-least: このモデルはクラスを答えません。指定を外してください"
         ))
         .into());
+    }
+    if !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
+        super::columns::asked_of(&[], &args.set)?;
     }
     match kind {
         ModelKind::Ngrams => ngrams(args),
@@ -121,13 +124,20 @@ fn text(args: &Eval) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How the file is read for a model of these columns.
+fn options_of(args: &Eval, columns: &[SideColumn], require_label: bool) -> anyhow::Result<ReadOptions> {
+    let beside = super::columns::asked_of(columns, &args.set)?;
+    read_options(&Reading { beside, ..args.reading.clone() }, require_label)
+}
+
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
 fn labelled(
     args: &Eval,
     (labels, hierarchy): (&[String], Option<&Hierarchy>),
     reads_pairs: bool,
+    columns: &[SideColumn],
 ) -> anyhow::Result<(Dataset, Option<usize>)> {
-    let mut dataset = load_labelled(&args.data, &read_options(&args.reading, true)?)?;
+    let mut dataset = load_labelled(&args.data, &options_of(args, columns, true)?)?;
     tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
         tell(["skipped", "除外"], &dataset.skipped.to_string());
@@ -158,7 +168,8 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 
 /// Scores of any number of labels a text.
 fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
-    let sets = labels::load(&args.data, &read_options(&args.reading, false)?, &args.several)?;
+    let columns = model.config().columns();
+    let sets = labels::load(&args.data, &options_of(args, columns, false)?, &args.several)?;
     let texts: Vec<&str> = sets.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     sets.check_known_labels(model.labels())?;
@@ -189,7 +200,7 @@ fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
 
 /// Scores of a number for each text.
 fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
-    let data = score::load(&args.data, &read_options(&args.reading, false)?)?;
+    let data = score::load(&args.data, &options_of(args, model.config().columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     let seen = tell_of_seen(args, &texts)?;
@@ -235,8 +246,9 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     if !model.config().problem.is_one_class() {
         return labels(args, model);
     }
-    let known = (model.labels(), model.config().hierarchy.as_ref());
-    let (dataset, seen) = labelled(args, known, model.config().reads_pairs())?;
+    let config = model.config();
+    let known = (model.labels(), config.hierarchy.as_ref());
+    let (dataset, seen) = labelled(args, known, config.reads_pairs(), config.columns())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
@@ -266,7 +278,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::ngrams_at(&args.model, args.precision, &args.thresholds)?;
     let known = (model.labels(), model.config().hierarchy.as_ref());
-    let (dataset, seen) = labelled(args, known, model.config().reads_pairs())?;
+    let (dataset, seen) = labelled(args, known, model.config().reads_pairs(), model.columns())?;
     let scores = model.score(&dataset.examples, SEED)?;
     write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {

@@ -3,6 +3,7 @@
 mod attend;
 mod bench;
 mod check;
+mod columns;
 mod compare;
 mod count;
 mod doctor;
@@ -103,6 +104,7 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
     options.find_delimiter = find_delimiter;
     options.kept = reading.kept.clone();
     options.sheet = reading.sheet.clone();
+    options.beside = reading.beside.clone();
     Ok(options)
 }
 

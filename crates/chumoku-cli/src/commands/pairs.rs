@@ -1,7 +1,7 @@
 //! Models of pairs: two texts from the command line as one, and files that have as many texts a row as a model reads.
 
 use crate::Usage;
-use chumoku::{pair, tr};
+use chumoku::{pair, row, tr};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -57,6 +57,7 @@ pub(super) fn is_pair(text: Option<&str>) -> bool {
 
 /// Puts a text into an answer: as `text` or, both of a pair, as `texts`.
 pub(super) fn put(object: &mut Map<String, Value>, text: &str) {
+    let text = row::text_of(text);
     match pair::parts(text) {
         None => object.insert("text".into(), text.into()),
         Some((first, second)) => object.insert("texts".into(), json!([first, second])),

@@ -1,16 +1,17 @@
 //! `chumoku predict`: the class, labels or number of texts given, or of every row of a file or of standard input, as a stream.
 
 use super::stream::{Form, Given, stream};
-use super::{load, pairs};
+use super::{columns, load, pairs};
 use crate::ExitCode;
-use crate::args::Predict;
+use crate::args::{Predict, Reading};
 use crate::progress::tell;
 use crate::{Usage, harmless, threads};
 use chumoku::data::Source;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
 use chumoku::{
-    Caution, Estimate, ModelKind, NgramClassifier, Prediction, Step, SureLevels, TextClassifier, level_of, pair, tr,
+    Caution, Estimate, ModelKind, NgramClassifier, Prediction, SideColumn, Step, SureLevels, TextClassifier, level_of,
+    pair, tr,
 };
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
@@ -179,6 +180,14 @@ impl Model {
         }
     }
 
+    /// The columns beside the text that it reads.
+    fn columns(&self) -> &[SideColumn] {
+        match self {
+            Model::Classifier(model) => model.config().columns(),
+            Model::Ngrams(model) => model.columns(),
+        }
+    }
+
     /// Whether a text may have several labels.
     fn has_several(&self) -> bool {
         matches!(self, Model::Classifier(model) if model.config().problem.labels().is_some())
@@ -269,6 +278,7 @@ impl Model {
 pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     if ModelKind::of(&args.model)? == ModelKind::Tagger {
+        columns::asked_of(&[], &args.set)?;
         return super::tagged::predict(args);
     }
     if args.html.is_some() {
@@ -288,9 +298,10 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
     }
     let bounds = args.abstain.map(|level| Bounds::of(&model, level)).transpose()?;
     let reads_pairs = model.reads_pairs();
-    let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading, reads_pairs)? {
+    let reading = Reading { beside: columns::asked_of(model.columns(), &args.set)?, ..args.reading.clone() };
+    let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &reading, reads_pairs)? {
         Given::Rows(source) => return rows(args, &model, bounds.as_ref(), *source),
-        Given::Texts(texts) => pairs::of_arguments(texts, reads_pairs)?,
+        Given::Texts(texts) => columns::beside(pairs::of_arguments(texts, reads_pairs)?, model.columns(), &args.set)?,
     };
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut out = stdout().lock();

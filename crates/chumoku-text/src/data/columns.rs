@@ -7,7 +7,7 @@ use super::profile::Profile;
 use super::record::{Layout, Record};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, joined, listed};
-use crate::{pair, tr};
+use crate::{beside, pair, tr};
 use std::borrow::Cow;
 
 /// Names of text columns, the surest first; within a group all are alike.
@@ -121,13 +121,50 @@ pub struct Columns {
     pub text_why: &'static str,
     /// Why the label is this one; empty if there is none.
     pub label_why: &'static str,
+    /// Where the values beside the text come from, in order.
+    pub beside: Vec<Beside>,
+}
+
+/// Where a value [beside](crate::beside) the text comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beside {
+    /// A column of the file.
+    Column(usize),
+    /// One value for all rows.
+    Value(String),
+}
+
+impl Beside {
+    /// The column, if it is one of the file.
+    pub fn column(&self) -> Option<usize> {
+        match self {
+            Beside::Column(column) => Some(*column),
+            Beside::Value(_) => None,
+        }
+    }
 }
 
 impl Columns {
-    /// The text of a row, without what only a [pair](crate::pair) has; of a pair both texts, [joined](crate::pair::join).
+    /// The text of a row, without what only a [pair](crate::pair) has; of a pair both texts, [joined](crate::pair::join). What
+    /// stands [beside](crate::beside) it follows.
     pub fn text_of<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         let first = record.field(self.text);
-        self.second.map_or_else(|| pair::single(first), |second| pair::join(first, record.field(second)).into())
+        let text =
+            self.second.map_or_else(|| pair::single(first), |second| pair::join(first, record.field(second)).into());
+        if self.beside.is_empty() {
+            return beside::single(text);
+        }
+        let value = |of: &'_ Beside| match of {
+            Beside::Column(column) => record.field(*column).to_owned(),
+            Beside::Value(value) => value.clone(),
+        };
+        beside::join(&text, &self.beside.iter().map(value).collect::<Vec<_>>()).into()
+    }
+
+    /// The columns of the file that are in use.
+    pub(crate) fn in_use(&self) -> Vec<Option<usize>> {
+        let beside = self.beside.iter().map(Beside::column);
+        [Some(self.text), self.second, self.label].into_iter().chain(beside).collect()
     }
 }
 
@@ -153,7 +190,9 @@ pub(crate) fn folded(name: &str) -> String {
 
 /// Chooses the columns of a file from its names and its first rows.
 pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<Columns, DataError> {
-    let chooser = Chooser::new(layout, rows);
+    let mut chooser = Chooser::new(layout, rows);
+    let beside = chooser.asked_beside(options)?;
+    chooser.taken = beside.iter().filter_map(Beside::column).collect();
     let asked_label = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,
@@ -190,13 +229,17 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     };
     if label.is_none() && options.numbers {
         let only = lang().pick("the only numbers", "唯一の数値の列");
-        label = number_column(layout, rows, &[Some(text), second]).map(|column| (column, only));
+        let taken: Vec<Option<usize>> = chooser.taken.iter().copied().map(Some).chain([Some(text), second]).collect();
+        label = number_column(layout, rows, &taken).map(|column| (column, only));
     }
     if label.is_none() && options.require_label {
         label = Some(chooser.label_by_content(&[Some(text), second])?);
     }
     let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
-    Ok(Columns { text, second, label, text_why, label_why })
+    if let Some(column) = chooser.taken.iter().find(|column| [Some(text), second, label].contains(&Some(**column))) {
+        return Err(DataError::TakenColumn { path: layout.path.clone(), column: layout.columns[*column].clone() });
+    }
+    Ok(Columns { text, second, label, text_why, label_why, beside })
 }
 
 pub(crate) struct Chooser<'a> {
@@ -204,13 +247,51 @@ pub(crate) struct Chooser<'a> {
     pub(crate) profiles: Vec<Profile>,
     /// The fields of the first row, by which a user knows columns that have no names.
     first: &'a [String],
+    /// Columns that are neither the text nor the label, because they stand beside the text.
+    taken: Vec<usize>,
 }
 
 impl<'a> Chooser<'a> {
     pub(crate) fn new(layout: &'a Layout, rows: &'a [&Record]) -> Self {
         let profiles: Vec<Profile> = (0..layout.columns.len()).map(|c| Profile::of(layout, rows, c)).collect();
         let first = rows.first().map_or(&[][..], |row| &row.fields);
-        Chooser { layout, profiles, first }
+        Chooser { layout, profiles, first, taken: Vec::new() }
+    }
+
+    /// The columns that are to stand beside the text.
+    fn asked_beside(&self, options: &ReadOptions) -> Result<Vec<Beside>, DataError> {
+        let wanted = &options.beside;
+        let path = || self.layout.path.clone();
+        let missing: Vec<&str> = wanted.iter().filter(|of| of.value.is_none()).map(|of| of.name.as_str()).collect();
+        if !missing.is_empty() && !self.layout.has_names() {
+            let (names, found) = (listed(&missing), self.layout.format.to_string());
+            return Err(DataError::NoNamesBeside { path: path(), names, found });
+        }
+        let mut found = Vec::with_capacity(wanted.len());
+        for of in wanted {
+            let beside = match &of.value {
+                Some(value) => Beside::Value(value.clone()),
+                None => Beside::Column(self.asked(Role::Beside, &of.name).map_err(|error| match error {
+                    DataError::NoSuchColumn { path, role, wanted, columns, .. } if of.is_of_model => {
+                        let hint = tr!(
+                            "; the model reads it: add the column (an empty one is a missing value), or give one value for \
+                             all rows, as --set {wanted}=VALUE",
+                            "。モデルがこの列を読みます。列を加えるか（空欄は欠損として扱います）、--set {wanted}=値 で全行に同じ値を\
+                             指定してください"
+                        );
+                        DataError::NoSuchColumn { path, role, wanted, columns, hint }
+                    }
+                    other => other,
+                })?),
+            };
+            if let Beside::Column(column) = beside
+                && found.contains(&beside)
+            {
+                return Err(DataError::TakenColumn { path: path(), column: self.layout.columns[column].clone() });
+            }
+            found.push(beside);
+        }
+        Ok(found)
     }
 
     /// The column that an option names: as it stands, letter case aside, or by its number from 1.
@@ -284,6 +365,7 @@ impl<'a> Chooser<'a> {
         }
         for group in groups {
             let found: Vec<usize> = (0..self.layout.columns.len())
+                .filter(|c| !self.taken.contains(c))
                 .filter(|&c| !taken.contains(&Some(c)) && group.contains(&folded(&self.layout.columns[c]).as_str()))
                 .collect();
             match (found.as_slice(), role) {
@@ -297,8 +379,9 @@ impl<'a> Chooser<'a> {
     }
 
     fn text_by_content(&self, label: Option<usize>) -> Result<(usize, &'static str), DataError> {
-        let left: Vec<usize> =
-            (0..self.profiles.len()).filter(|&c| Some(c) != label && !self.profiles[c].nested).collect();
+        let left: Vec<usize> = (0..self.profiles.len())
+            .filter(|&c| Some(c) != label && !self.profiles[c].nested && !self.taken.contains(&c))
+            .collect();
         match left.as_slice() {
             [only] => Ok((*only, lang().pick("the only one", "唯一の候補"))),
             several => self.longest(several),
@@ -321,7 +404,7 @@ impl<'a> Chooser<'a> {
     }
 
     fn label_by_content(&self, texts: &[Option<usize>]) -> Result<(usize, &'static str), DataError> {
-        let is_left = |&c: &usize| !texts.contains(&Some(c)) && self.profiles[c].filled > 0;
+        let is_left = |&c: &usize| !texts.contains(&Some(c)) && !self.taken.contains(&c) && self.profiles[c].filled > 0;
         let left: Vec<usize> = (0..self.profiles.len()).filter(is_left).collect();
         // Too few rows for repeats to show: the one other column it must be.
         match left.as_slice() {
@@ -394,7 +477,7 @@ pub(crate) fn no_column(layout: &Layout, role: Role, wanted: &'static str, colum
         (_, Role::Label) => {
             (columns, pick("name one with --label NAME or number", "--label 列名（または番号）で指定してください"))
         }
-        (_, Role::Text) => {
+        (_, Role::Text | Role::Beside) => {
             (columns, pick("name one with --text NAME or number", "--text 列名（または番号）で指定してください"))
         }
         (_, Role::Source | Role::Target) => (

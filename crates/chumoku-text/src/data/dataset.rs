@@ -9,6 +9,7 @@ use super::format::{Format, ReadOptions};
 use super::label_kind::{LabelKind, some_labels};
 use super::record::{Layout, Record, Skipped};
 use super::source::{Records, Source};
+use crate::beside::Asked;
 use crate::lang::wording::{did_you_mean, joined, listed};
 use crate::tr;
 
@@ -43,6 +44,8 @@ pub struct Dataset {
     pub layout: Layout,
     /// The columns in use.
     pub columns: Columns,
+    /// The columns beside the text, as they were asked for.
+    pub beside: Vec<Asked>,
     /// Whether somebody has named the label column.
     is_label_asked: bool,
     /// Columns in no use that could be the label.
@@ -88,7 +91,7 @@ impl Source {
     /// The labelled texts; rows in which one of the two is empty go to `gaps`, where there is a place for them.
     fn collect(self, mut gaps: Option<&mut Vec<Example>>) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
-        let rows = self.place(0).is_row;
+        let (rows, beside) = (self.place(0).is_row, self.asked_beside().to_vec());
         let (is_label_asked, could_be_labels) = (self.is_label_asked(), self.could_be_labels());
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
@@ -129,7 +132,18 @@ impl Source {
         if examples.is_empty() {
             return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
         }
-        Ok(Dataset { path, examples, skipped, description, layout, columns, is_label_asked, could_be_labels, rows })
+        Ok(Dataset {
+            path,
+            examples,
+            skipped,
+            description,
+            layout,
+            columns,
+            beside,
+            is_label_asked,
+            could_be_labels,
+            rows,
+        })
     }
 }
 

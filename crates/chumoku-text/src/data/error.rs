@@ -74,6 +74,8 @@ pub enum Role {
     Source,
     /// Its translation.
     Target,
+    /// What is known beside the text.
+    Beside,
 }
 
 impl Role {
@@ -82,6 +84,7 @@ impl Role {
         match self {
             Role::Text | Role::Source => "--text",
             Role::Label | Role::Target => "--label",
+            Role::Beside => "--columns",
         }
     }
 }
@@ -93,6 +96,7 @@ impl fmt::Display for Role {
             Role::Label => lang().pick("label", "ラベル"),
             Role::Source => lang().pick("source", "原文"),
             Role::Target => lang().pick("target", "訳文"),
+            Role::Beside => lang().pick("further", "追加"),
         })
     }
 }
@@ -197,6 +201,10 @@ pub enum DataError {
     // Columns.
     #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quoted(wanted)))]
     NoSuchColumn { path: PathBuf, role: Role, wanted: String, columns: String, hint: String },
+    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns with names ({names}), found {found}, which has none; write a CSV file with a header, or JSONL", "{}: テキスト以外の列を選べません。名前のある列（{names}）が必要ですが、{found}には列名がありません。見出し行のある CSV か JSONL にしてください", path.display()))]
+    NoNamesBeside { path: PathBuf, names: String, found: String },
+    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns other than the text and the label, each once, found {}; leave it out of --columns", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外してください", path.display(), quoted(column)))]
+    TakenColumn { path: PathBuf, column: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected one that stands out, found {candidates}; name one with {} NAME", "{}: {role}の列を 1 つに決められません（{candidates}）。{} 列名 で指定してください", path.display(), role.flag()))]
     Ambiguous { path: PathBuf, role: Role, candidates: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", "{}: {role}の列を選べません。{wanted}が必要ですが、{columns} しかありません。{advice}", path.display()))]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::kept::Kept;
+use crate::beside::Asked;
 use crate::lang::lang;
 use crate::tr;
 
@@ -81,6 +82,9 @@ pub struct ReadOptions {
     /// Whether the text may be two columns, the two texts of a [pair](crate::pair): those that `text` names, as
     /// `premise,hypothesis`, or that have names of a pair.
     pub pairs: bool,
+    /// The columns beside the text that are wanted, in order; each text is then a row with their values
+    /// ([`beside`](crate::beside)).
+    pub beside: Vec<Asked>,
     /// Whether a line of fastText may have several labels.
     pub several_labels: bool,
     /// Whether a row with an empty text is an error, as it always is where labelled rows are read.

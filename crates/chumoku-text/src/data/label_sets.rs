@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::columns::{self, Chooser};
+use super::columns::{self, Beside, Chooser};
 use super::dataset::{MAX_CLASSES, MIN_TRAINING_ROWS};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
 use super::record::{Layout, Record, Skipped};
 use super::source::Source;
+use crate::beside::Asked;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, joined, listed, quoted};
 use crate::tr;
@@ -37,6 +38,8 @@ pub struct LabelSets {
     pub skipped: Skipped,
     /// What the file was taken for and why, in one line.
     pub description: String,
+    /// The columns beside the text, as they were asked for.
+    pub beside: Vec<Asked>,
     /// Whether places are rows, as in Parquet.
     rows: bool,
 }
@@ -80,7 +83,7 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
     };
     let layout = source.layout().clone();
     let description = describe(&source, &form, &why);
-    let rows = source.place(0).is_row;
+    let (rows, beside) = (source.place(0).is_row, source.asked_beside().to_vec());
     let mut records = source.records();
     let (mut examples, mut known) = (Vec::new(), HashSet::new());
     while let Some(record) = records.next() {
@@ -107,7 +110,7 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
     if examples.is_empty() {
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
-    Ok(LabelSets { path, examples, skipped, description, rows })
+    Ok(LabelSets { path, examples, skipped, description, beside, rows })
 }
 
 /// Why a file looks as if its texts had several labels each; nothing if it does not.
@@ -163,7 +166,9 @@ fn describe(source: &Source, form: &Form, why: &str) -> String {
 fn find(source: &Source, options: &ReadOptions, how: &LabelOptions) -> Result<Option<(Form, String)>, DataError> {
     let layout = source.layout();
     let rows: Vec<&Record> = source.sample().iter().collect();
-    let is_text = |column: usize| [Some(source.columns().text), source.columns().second].contains(&Some(column));
+    let beside: Vec<Option<usize>> = source.columns().beside.iter().map(Beside::column).collect();
+    let texts = [&[Some(source.columns().text), source.columns().second], &beside[..]].concat();
+    let is_text = |column: usize| texts.contains(&Some(column));
     let asked = || lang().pick("as asked", "指定どおり").to_owned();
     if layout.format == Format::FastText {
         let several = rows.iter().filter(|row| row.field(0).contains(' ')).count();

@@ -16,7 +16,8 @@
 //!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
 //!    columns of documents for language models (`documents.rs`). [`recognise`] says which of these a file is for.
 //! 6. [`load_spans`] reads texts with labelled spans, from CoNLL files and JSONL (`spans/`).
-//! 7. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
+//! 7. What stands beside a text in other columns comes with it ([`Beside`], [`crate::beside`]).
+//! 8. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
 //!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once.
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
@@ -84,7 +85,7 @@ mod tests;
 
 pub use crate::lang::wording::{thousands, thousands_wide};
 pub use atomic::AtomicOutput;
-pub use columns::Columns;
+pub use columns::{Beside, Columns};
 pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled, load_with_gaps};
 pub use documents::{DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, VALID_SHARE, load_documents};
 pub use error::{DataError, Place, Role};
@@ -94,6 +95,7 @@ pub use kept::{Kept, standard_input};
 pub use label_sets::{LabelOptions, LabelSets, LabelledText, load_label_sets, looks_like_label_sets};
 pub use limits::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
 pub use normalise::normalise;
+pub use numbers::number;
 pub use open::check_name;
 pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};

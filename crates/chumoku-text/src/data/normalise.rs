@@ -1,8 +1,11 @@
 //! What is left of a text when only what it says counts.
 
-/// The text that decides whether two rows say the same: trimmed, in lower case, runs of white space as one space.
+use crate::beside;
+
+/// The text that decides whether two rows say the same: trimmed, in lower case, runs of white space as one space; without what
+/// stands [beside](crate::beside) it.
 pub fn normalise(text: &str) -> String {
-    let lower = text.to_lowercase();
+    let lower = beside::text_of(text).to_lowercase();
     let mut out = String::with_capacity(lower.len());
     for word in lower.split_whitespace() {
         if !out.is_empty() {

@@ -30,7 +30,7 @@ pub(super) fn narrow(c: char) -> char {
 }
 
 /// The number that a field holds, as programs write it, with digits of full width too.
-pub(super) fn plain(field: &str) -> Option<f64> {
+pub fn number(field: &str) -> Option<f64> {
     let text: String = field.trim().chars().map(narrow).collect();
     // "inf" and "nan" are words here.
     let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
@@ -49,7 +49,7 @@ pub(super) fn number_column(layout: &Layout, rows: &[&Record], texts: &[Option<u
             && !NUMBERING.contains(&title.as_str())
             && !title.ends_with("_id")
             && different.len() >= LEAST_NUMBERS
-            && fields.iter().filter(|field| plain(field).is_some()).count() as f64 > NEARLY_ALL * fields.len() as f64
+            && fields.iter().filter(|field| number(field).is_some()).count() as f64 > NEARLY_ALL * fields.len() as f64
             && LabelKind::of(&fields, false) != Some(LabelKind::Identifier)
     };
     let found: Vec<usize> = (0..layout.columns.len()).filter(is_number).collect();
@@ -90,7 +90,7 @@ pub(super) fn looks_like_scores(layout: &Layout, rows: &[&Record], column: usize
 /// Whether the labels of some rows are numbers throughout, and more than two.
 pub(super) fn are_all_numbers(rows: &[&Record], column: usize) -> bool {
     let fields = rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty());
-    let numbers: Option<HashSet<u64>> = fields.map(|field| plain(field).map(f64::to_bits)).collect();
+    let numbers: Option<HashSet<u64>> = fields.map(|field| number(field).map(f64::to_bits)).collect();
     numbers.is_some_and(|numbers| numbers.len() >= LEAST_NUMBERS)
 }
 
@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn numbers_are_read_as_people_write_them() {
         let cases = [("3", 3.0), (" -2.5 ", -2.5), ("1e3", 1000.0), ("４．５", 4.5), ("−1", -1.0), ("+7", 7.0)];
-        cases.iter().for_each(|(field, expected)| assert_eq!(plain(field), Some(*expected), "{field}"));
+        cases.iter().for_each(|(field, expected)| assert_eq!(number(field), Some(*expected), "{field}"));
         for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
-            assert_eq!(plain(field), None, "{field}");
+            assert_eq!(number(field), None, "{field}");
         }
     }
 

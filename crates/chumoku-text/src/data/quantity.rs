@@ -1,6 +1,6 @@
 //! Numbers as people write them: `4 stars`, `4/5`, `★★★★☆`, `1,5`, `¥1,200`. All of a column are written alike.
 
-use super::numbers::{narrow, plain};
+use super::numbers::{narrow, number};
 
 /// A number and how it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl Form {
 impl Quantity {
     /// What a field says, if it is a number with at most a currency before it and a unit behind it.
     pub(super) fn of(field: &str) -> Option<Quantity> {
-        if let Some(value) = plain(field) {
+        if let Some(value) = number(field) {
             return Some(Quantity { value, form: Form::default() });
         }
         let text: String = field.trim().chars().map(narrow).collect();
@@ -47,7 +47,7 @@ impl Quantity {
         let digits = rest.find(|c: char| !(c.is_ascii_digit() || "+-.,".contains(c))).unwrap_or(rest.len());
         let (digits, unit) = rest.split_at(digits);
         let unit = unit.trim();
-        let (value, comma) = number(digits)?;
+        let (value, comma) = with_commas(digits)?;
         (is_unit(unit) || out_of(unit)).then(|| {
             // One star, two stars.
             let unit = unit.to_lowercase();
@@ -69,18 +69,18 @@ impl Quantity {
 }
 
 /// Digits with a comma in them.
-fn number(digits: &str) -> Option<(f64, Option<Comma>)> {
+fn with_commas(digits: &str) -> Option<(f64, Option<Comma>)> {
     if !digits.contains(',') {
-        return Some((plain(digits)?, None));
+        return Some((number(digits)?, None));
     }
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let groups: Vec<&str> = whole.trim_start_matches(['+', '-']).split(',').collect();
     let are_digits = groups.iter().all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()));
     if are_digits && groups[0].len() <= 3 && groups[1..].iter().all(|group| group.len() == 3) {
-        return Some((plain(&digits.replace(',', ""))?, Some(Comma::Thousands)));
+        return Some((number(&digits.replace(',', ""))?, Some(Comma::Thousands)));
     }
     let is_decimal = are_digits && groups.len() == 2 && fraction.is_empty();
-    Some((plain(&digits.replace(',', ".")).filter(|_| is_decimal)?, Some(Comma::Decimal)))
+    Some((number(&digits.replace(',', ".")).filter(|_| is_decimal)?, Some(Comma::Decimal)))
 }
 
 /// Full stars, with or without the empty ones.

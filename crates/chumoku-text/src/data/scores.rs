@@ -10,6 +10,7 @@ use super::numbers::LEAST_NUMBERS;
 use super::quantity::{Form, Quantity};
 use super::record::Skipped;
 use super::source::Source;
+use crate::beside::Asked;
 use crate::lang::lang;
 use crate::lang::wording::quoted;
 
@@ -37,6 +38,10 @@ pub struct ScoredTexts {
     pub description: String,
     /// The name of the column of numbers.
     pub column: String,
+    /// The columns beside the text, as they were asked for.
+    pub beside: Vec<Asked>,
+    /// Whether places are rows, as in Parquet.
+    rows: bool,
 }
 
 /// Reads a file of texts with a number each.
@@ -50,6 +55,7 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
     source.require_text();
     let (layout, columns, description) = (source.layout().clone(), source.columns().clone(), source.describe());
     let column = columns.label.unwrap_or_default();
+    let (rows, beside) = (source.place(0).is_row, source.asked_beside().to_vec());
     let mut records = source.records();
     let (mut examples, mut form) = (Vec::new(), Form::default());
     while let Some(record) = records.next() {
@@ -74,10 +80,15 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
     let column = layout.columns.get(column).cloned().unwrap_or_default();
-    Ok(ScoredTexts { path, examples, skipped, description, column })
+    Ok(ScoredTexts { path, examples, skipped, description, column, beside, rows })
 }
 
 impl ScoredTexts {
+    /// Where an example is.
+    pub fn place(&self, example: &ScoredText) -> Place {
+        if self.rows { Place::row(&self.path, example.line) } else { Place::line(&self.path, example.line) }
+    }
+
     /// Checks that there is something to train on.
     ///
     /// # Errors

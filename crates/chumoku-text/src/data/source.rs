@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::columns::{self, Columns};
+use super::columns::{self, Beside, Columns};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
 use super::label_kind::LabelKind;
@@ -13,7 +13,9 @@ use super::open::{Opened, open_live, open_path, open_reader};
 use super::profile::Profile;
 use super::record::{Layout, Record, Skipped};
 use super::table::Table;
+use crate::beside::Asked;
 use crate::lang::lang;
+use crate::lang::wording::joined;
 use crate::tr;
 
 /// A data file that has been opened, recognised, and sampled to choose its columns.
@@ -112,6 +114,11 @@ impl Source {
         self.table.describe()
     }
 
+    /// The columns beside the text, as they were asked for.
+    pub(crate) fn asked_beside(&self) -> &[Asked] {
+        &self.table.options.beside
+    }
+
     /// What was recognised and why, in one line.
     ///
     /// For example: `train.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), …`
@@ -122,7 +129,7 @@ impl Source {
             Format::PlainText => out.push_str(&tr!("; each line is a text", "。各行が 1 つのテキスト")),
             Format::FastText => out.push_str(&tr!("; the label is in front of each text", "。各テキストの前にラベル")),
             _ => {
-                let Columns { text, second, label, text_why, label_why } = &self.columns;
+                let Columns { text, second, label, text_why, label_why, beside } = &self.columns;
                 let title = layout.column_title(*text);
                 match second.map(|second| layout.column_title(second)) {
                     None => out.push_str(&tr!("; text = {title} ({text_why})", "。テキスト = {title}（{text_why}）")),
@@ -138,7 +145,13 @@ impl Source {
                     }
                     None => out.push_str(&tr!(", no label", "、ラベルなし")),
                 }
-                out.push_str(&layout.not_used(&[Some(*text), *second, *label]));
+                let titles: Vec<String> =
+                    beside.iter().filter_map(Beside::column).map(|column| layout.column_title(column)).collect();
+                if !titles.is_empty() {
+                    let titles = joined(&titles);
+                    out.push_str(&tr!(", beside the text = {titles}", "、テキスト以外の列 = {titles}"));
+                }
+                out.push_str(&layout.not_used(&self.columns.in_use()));
             }
         }
         out
@@ -162,7 +175,9 @@ impl Source {
     /// Checks what every use of a row relies on: each text is a plain value and not too long.
     fn check(&self, record: &Record) -> Result<(), DataError> {
         self.check_text(record, self.columns.text)?;
-        self.columns.second.map_or(Ok(()), |second| self.check_text(record, second))
+        self.columns.second.map_or(Ok(()), |second| self.check_text(record, second))?;
+        let mut beside = self.columns.beside.iter().filter_map(Beside::column);
+        beside.try_for_each(|column| self.table.check_text(record, Role::Beside, column))
     }
 
     fn check_text(&self, record: &Record, column: usize) -> Result<(), DataError> {
@@ -202,7 +217,7 @@ impl Source {
                 rows.iter().map(|row| row.field(column).trim()).filter(|label| !label.is_empty()).collect();
             profile.is_label_like() && profile.distinct > 1 && LabelKind::of(&labels, false).is_none()
         };
-        let in_use = [Some(self.columns.text), self.columns.second, self.columns.label];
+        let in_use = self.columns.in_use();
         let left = (0..layout.columns.len()).filter(|column| !in_use.contains(&Some(*column)));
         left.filter(could_be).map(|column| layout.column_title(column)).collect()
     }

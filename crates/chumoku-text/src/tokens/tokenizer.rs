@@ -8,7 +8,7 @@ use super::guarded::{Guarded, spans};
 use super::marian::MarianTokenizer;
 use super::pipeline::{CLS, SEP, UNK, Unit, cuts_into_characters, special};
 use super::pretrained::{Frame, PretrainedTokenizer};
-use crate::{pair, tr};
+use crate::{beside, pair, tr};
 use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -31,6 +31,8 @@ pub struct TextTokenizer {
     by_word: Option<Arc<ByWord>>,
     /// The token between the two texts of a pair; single texts only if there is none.
     between: Option<u32>,
+    /// Whether what stands beside a text is left out.
+    skips_beside: bool,
 }
 
 /// What cuts texts.
@@ -97,7 +99,15 @@ impl TextTokenizer {
         let by_word = ByWord::of(&normalizer, &cutter).filter(|_| are_special).map(Arc::new);
         let frame = Frame { before: vec![cls], after: Vec::new() };
         let engine = Engine::Library(Box::new(guarded));
-        Ok(TextTokenizer { engine, frame, is_by_character, spells_bytes: false, by_word, between: None })
+        Ok(TextTokenizer {
+            engine,
+            frame,
+            is_by_character,
+            spells_bytes: false,
+            by_word,
+            between: None,
+            skips_beside: false,
+        })
     }
 
     /// A tokenizer that somebody else made.
@@ -109,7 +119,15 @@ impl TextTokenizer {
         let guarded = pretrained.into_guarded();
         let spells_bytes = guarded.spells_bytes();
         let engine = Engine::Library(Box::new(guarded));
-        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes, by_word: None, between: None })
+        Ok(TextTokenizer {
+            engine,
+            frame,
+            is_by_character: false,
+            spells_bytes,
+            by_word: None,
+            between: None,
+            skips_beside: false,
+        })
     }
 
     /// That of one side of a Marian translator, by its SentencePiece file and the numbers of all pieces (`vocab.json`);
@@ -120,7 +138,15 @@ impl TextTokenizer {
     pub fn read_marian(pieces: &Path, vocabulary: &Path) -> Result<Self, Error> {
         let engine = Engine::Pieces(Arc::new(MarianTokenizer::read(pieces, vocabulary)?));
         let frame = Frame::default();
-        Ok(TextTokenizer { engine, frame, is_by_character: false, spells_bytes: false, by_word: None, between: None })
+        Ok(TextTokenizer {
+            engine,
+            frame,
+            is_by_character: false,
+            spells_bytes: false,
+            by_word: None,
+            between: None,
+            skips_beside: false,
+        })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -219,6 +245,12 @@ impl TextTokenizer {
         self
     }
 
+    /// The same tokenizer for rows with what stands [beside](crate::beside) their texts, which it does not read.
+    pub fn skipping_beside(mut self) -> Self {
+        self.skips_beside = true;
+        self
+    }
+
     /// The token between the two texts of a pair, if the tokenizer reads pairs.
     pub fn between(&self) -> Option<u32> {
         self.between
@@ -229,6 +261,7 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot cut the text (never for one that was trained here).
     pub fn encode(&self, text: &str) -> Result<Encoded, Error> {
+        let text = if self.skips_beside { beside::text_of(text) } else { text };
         let (Some(between), Some((first, second))) = (self.between, pair::parts(text)) else {
             return self.encode_one(text);
         };
@@ -264,6 +297,10 @@ impl TextTokenizer {
     pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
         let encode = |text: &str| Ok(self.encode(text)?.ids);
         match self.by_word.as_ref().filter(|_| self.between.is_none()) {
+            Some(by_word) if self.skips_beside => {
+                let texts: Vec<&str> = texts.iter().map(|text| beside::text_of(text)).collect();
+                by_word.encode_all(&texts, encode)
+            }
             Some(by_word) => by_word.encode_all(texts, encode),
             None => texts.par_iter().map(|text| encode(text)).collect(),
         }
@@ -342,6 +379,16 @@ mod tests {
         assert_eq!(trained().for_pairs().between(), Some(trained().cls()));
         // A tokenizer of single texts reads the separator as it reads any character.
         assert_eq!(trained().encode(&pair).unwrap().ids.iter().filter(|&&id| id == separator).count(), 0);
+    }
+
+    #[test]
+    fn what_stands_beside_a_text_is_left_out_where_columns_are_read() {
+        let row = beside::join("the food was good", &["good", "x"]);
+        let plain = trained().encode("the food was good").unwrap();
+        let tokenizer = trained().skipping_beside();
+        assert_eq!(tokenizer.encode(&row).unwrap(), plain);
+        assert_eq!(tokenizer.encode_all(&[&row]).unwrap(), [plain.ids.clone()]);
+        assert_ne!(trained().encode(&row).unwrap().ids, plain.ids);
     }
 
     #[test]

@@ -176,6 +176,19 @@ function classes() {
   const heading = D.parts ? [el('thead', {}, el('tr', {}, el('th', { 'aria-label': T.classHead }), el('td', { 'aria-hidden': 'true' }), ...headings))] : [];
   $('classes').replaceChildren(...isModel ? [el('caption', { text: T.likeliest })] : [], ...heading, el('tbody', {}, ...rows));
 }
+// What stands beside the text: each column's value and its effect, with a bar to either side.
+function columns() {
+  const all = D.columns || [], most = all.reduce((m, c) => Math.max(m, Math.abs(c.effect)), 0) || 1;
+  $('columns-card').hidden = !all.length;
+  if (!all.length) return;
+  $('columns-title').textContent = D.said_columns.title[S.lang];
+  $('columns-note').textContent = D.said_columns.note[S.lang];
+  $('columns').replaceChildren(el('tbody', {}, ...all.map(c => {
+    const fill = el('i', { class: c.effect < 0 ? 'against' : 'for' });
+    fill.style.width = (Math.abs(c.effect) / most * 50).toFixed(2) + '%';
+    return el('tr', {}, el('th', { scope: 'row' }, el('bdi', { text: plain(c.name) })), el('td', {}, el('bdi', { text: c.said[S.lang] })), el('td', { text: signed(c.effect) }), el('td', { class: 'diverging', 'aria-hidden': 'true' }, fill));
+  })));
+}
 // What shows the head and the view that are chosen.
 function place() {
   const isPicture = S.view !== 'lines' && S.view !== 'depth';
@@ -266,7 +279,7 @@ function show() {
   $('root').parentElement.title = T.rootHint;
   $('keys-help').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => el('kbd', { text: k }))), el('dd', { text: what })]));
   $('pieces').replaceChildren(...names.map((_, w) => el('span', {}, el('small', { text: w + 1 }), ...(piecesOf[w] || []).map(text => el('code', { text })))));
-  classes(); tiles();
+  classes(); tiles(); columns();
   // A model without attention has nothing more to show.
   $('attention-card').hidden = !D.layers;
   if (!D.layers) { $('numbers-fold').hidden = true; return; }

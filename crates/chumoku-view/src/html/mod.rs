@@ -233,6 +233,20 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
         };
         fields.insert("shares".to_owned(), both(&text));
     }
+    if !explanation.columns.is_empty() {
+        let class = format!("\u{2068}{}\u{2069}", clean(&explanation.attribution.class));
+        let said = [
+            ("title", both(&|lang| phrases::column_heading(lang, &class))),
+            ("note", both(&|lang| phrases::column_note(lang, &class))),
+        ];
+        fields
+            .insert("said_columns".to_owned(), said.map(|(name, text)| (name.to_owned(), text)).into_iter().collect());
+        if let Some(Value::Array(columns)) = fields.get_mut("columns") {
+            for (shown, column) in columns.iter_mut().zip(&explanation.columns) {
+                shown["said"] = both(&|lang| phrases::column_value(lang, column));
+            }
+        }
+    }
     if let Some(number) = explanation.number {
         fields.insert("said_number".to_owned(), both(&|lang| phrases::number(lang, number)));
     }

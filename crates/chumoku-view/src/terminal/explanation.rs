@@ -55,6 +55,7 @@ pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &Te
     };
     page.prediction();
     page.effects();
+    page.columns();
     if explanation.layers > 0 {
         page.attention(layer, head);
     } else {
@@ -295,6 +296,41 @@ impl Page<'_> {
         );
         let used = 2 + index + 1 + label + digits + 1 + 2 * half + 1;
         line + &" ".repeat(width.saturating_sub(used))
+    }
+
+    /// Each column beside the text with its value, its effect and a bar.
+    fn columns(&mut self) {
+        let (e, lang) = (self.e, self.lang);
+        let columns = &e.columns;
+        if columns.is_empty() {
+            return;
+        }
+        let class = clean_text(&e.attribution.class);
+        self.heading(&phrases::column_heading(lang, &class));
+        self.note(&phrases::column_note(lang, &class));
+        self.line("");
+        let most = self.width / 4;
+        let names: Vec<String> = columns.iter().map(|column| cut(&clean_text(&column.name), most)).collect();
+        let values: Vec<String> =
+            columns.iter().map(|column| cut(&phrases::column_value(lang, column), most)).collect();
+        let [name, value] = [widest(&names), widest(&values)];
+        let top = columns.iter().map(|column| column.effect.abs()).fold(0.0, f32::max);
+        let half = (self.width.min(72).saturating_sub(2 + name + 2 + value + 8 + 1) / 2).clamp(2, 24);
+        for ((column, name_of), value_of) in columns.iter().zip(&names).zip(&values) {
+            let effect = column.effect;
+            let number = if effect.abs() < 0.005 { format!("{:>8.2}", 0.0) } else { format!("{effect:>+8.2}") };
+            let bar = blocks(if top > 0.0 { effect.abs() / top } else { 0.0 }, half);
+            let (before, after) = match effect < 0.0 {
+                true => {
+                    let n = bar.chars().filter(|&c| c == '█').count();
+                    (format!("{}{}", " ".repeat(half - n), self.paint.against(&"█".repeat(n))), String::new())
+                }
+                false => (" ".repeat(half), self.paint.favour(&bar)),
+            };
+            let bars = format!("{before}{}{after}", self.paint.quiet("│"));
+            let line = format!("  {}  {}{number} {bars}", left(name_of, name), left(value_of, value));
+            self.line(&line);
+        }
     }
 
     fn index_width(&self) -> usize {

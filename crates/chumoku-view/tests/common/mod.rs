@@ -142,6 +142,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             integral: None,
             curves: None,
         },
+        columns: Vec::new(),
     }
 }
 

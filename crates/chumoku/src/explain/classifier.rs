@@ -1,6 +1,7 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
 use super::attribution::{Attribution, Integral, Method, WordEffect};
+use super::columns;
 use super::explanation::{
     ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead, Word,
 };
@@ -75,6 +76,11 @@ pub(super) struct Effects {
 }
 
 impl TextClassifier {
+    /// A text without what stands beside it, where the model reads columns.
+    fn text_of<'a>(&self, row: &'a str) -> &'a str {
+        if self.config.columns().is_empty() { row } else { chumoku_text::beside::text_of(row) }
+    }
+
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
     ///
     /// Attention weights of sub-word tokens are joined to words: added over the tokens of a key word, averaged over
@@ -109,7 +115,7 @@ impl TextClassifier {
         method: Method,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        if text.trim().is_empty() {
+        if self.text_of(text).trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let found = self.effects(text, method, progress)?;
@@ -118,6 +124,11 @@ impl TextClassifier {
             Reading::of(text, &self.tokenizer, self.config.max_tokens())?;
         let read = ids.len() - self.tokenizer.frame().len();
         let has_halves = whole.ngrams.is_some();
+        let of_class = |prediction: &Prediction| log_odds(prediction.probabilities[class].into());
+        let rows = columns::rows_without(self.config.columns(), text);
+        let without = self.predict(&rows.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let of_columns = without.iter().map(|without| (of_class(&whole) - of_class(without)) as f32);
+        let columns = columns::effects(self.config.columns(), text, of_columns);
         // The n-grams have no gradients.
         let has_whole = has_halves && method == Method::LeaveOneOut;
         let (of_read, of_rest) = effects.split_at(words.len());
@@ -182,7 +193,7 @@ impl TextClassifier {
         Ok(Explanation {
             kind: ExplainedKind::Classifier,
             model: name.into(),
-            text: text.into(),
+            text: self.text_of(text).into(),
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
@@ -211,6 +222,7 @@ impl TextClassifier {
                 integral,
                 curves: None,
             },
+            columns,
         })
     }
 

@@ -73,7 +73,9 @@ fn text_of(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> S
         }
         start = word.bytes.end;
     }
-    found.trim_start().to_owned()
+    // What stands beside the text stays.
+    let beside = &text[chumoku_text::beside::text_of(text).len()..];
+    found.trim_start().to_owned() + beside
 }
 
 impl TextClassifier {
@@ -86,7 +88,8 @@ impl TextClassifier {
     /// If the explanation is not one of this model's.
     pub fn curves(&self, explanation: &Explanation) -> Result<Curves> {
         let e = explanation;
-        let words = words_of(&e.text, &self.tokenizer.encode(&e.text)?);
+        let given = e.given();
+        let words = words_of(&given, &self.tokenizer.encode(&given)?);
         let frame = self.tokenizer.frame();
         let read = frame.before.len()..e.words.len().saturating_sub(frame.after.len());
         let class = self.config.labels.iter().position(|label| *label == e.attribution.class);
@@ -103,7 +106,7 @@ impl TextClassifier {
             let of_words = received([&e.attention, &e.derived.rollout], e.heads, e.words.len());
             orders.extend([LAST_LAYER, ROLLOUT].into_iter().zip(of_words.map(|all| all[read.clone()].to_vec())));
         }
-        self.curves_of(&e.text, &words, class, &orders, 0)
+        self.curves_of(&given, &words, class, &orders, 0)
     }
 
     /// The curves of orders that are given by numbers, one for each word, and of random ones.

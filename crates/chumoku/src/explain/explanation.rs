@@ -11,6 +11,7 @@ use crate::tr;
 
 use super::attribution::Attribution;
 use super::chance::Shape;
+use super::columns::ColumnEffect;
 use super::roles::{HeadStatistics, statistics};
 
 /// One text, the prediction for it, and what the model looked at.
@@ -83,6 +84,9 @@ pub struct Explanation {
     pub without: Vec<WithoutHead>,
     /// What each word does to the prediction.
     pub attribution: Attribution,
+    /// What each column beside the text does to it, where the model reads any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnEffect>,
 }
 
 fn yes() -> bool {
@@ -295,6 +299,18 @@ impl Explanation {
         heads.map(|[layer, head]| statistics([layer, head], &shape, |i| &self.row(layer, head, i)[..seen(i)])).collect()
     }
 
+    /// The text with what stands beside it, as the model was given it.
+    #[must_use]
+    pub fn given(&self) -> String {
+        match self.columns.is_empty() {
+            true => self.text.clone(),
+            false => {
+                let values: Vec<&str> = self.columns.iter().map(|column| column.value.as_str()).collect();
+                chumoku_text::beside::join(&self.text, &values)
+            }
+        }
+    }
+
     /// What the network by itself gives the class that is predicted: of a predictor of two halves not the prediction.
     #[must_use]
     pub fn network_probability(&self, label: &str) -> Option<f32> {
@@ -353,6 +369,7 @@ impl Explanation {
             }),
             without: self.without.clone(),
             attribution: self.attribution.clone(),
+            columns: self.columns.clone(),
         }
     }
 

@@ -9,6 +9,7 @@ mod attention;
 mod attribution;
 mod chance;
 mod classifier;
+mod columns;
 mod curves;
 mod errors;
 mod explanation;
@@ -29,6 +30,7 @@ mod vector;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
 pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
+pub use columns::{ColumnEffect, ReadAs};
 pub use errors::{ConfidentError, Confusion, ErrorGroup, Errors};
 pub use explanation::{
     Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,

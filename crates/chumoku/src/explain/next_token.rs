@@ -174,6 +174,7 @@ impl TextGenerator {
                 integral: None,
                 curves: None,
             },
+            columns: Vec::new(),
         })
     }
 }

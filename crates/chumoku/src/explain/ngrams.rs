@@ -1,6 +1,7 @@
 //! What words and n-grams do to the answer of a model without attention.
 
 use super::classifier::JOINING;
+use super::columns::{effects, rows_without};
 use super::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::{Error, NgramClassifier, Prediction, Result, tr};
 
@@ -13,12 +14,17 @@ impl NgramClassifier {
     /// # Errors
     /// If the text is empty.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        let columns = self.columns();
+        // What stands beside the text stays behind it, whatever is cut out of it.
+        let row = text;
+        let text = self.ngrams.scheme().text_of(row);
         if text.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明する文が空です")));
         }
         let spans = crate::ngram::words(text);
-        let mut variants = vec![text.to_owned()];
-        variants.extend(spans.iter().map(|word| format!("{}{}", &text[..word.start], &text[word.end..])));
+        let mut variants = vec![row.to_owned()];
+        variants.extend(spans.iter().map(|word| format!("{}{}", &row[..word.start], &row[word.end..])));
+        variants.extend(rows_without(columns, row));
         let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
         let predictions = self.predict(&variants)?;
         let whole = &predictions[0];
@@ -27,7 +33,9 @@ impl NgramClassifier {
             let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
             (p / (1.0 - p)).ln()
         };
-        let scores = predictions[1..].iter().map(|without| (log_odds(whole) - log_odds(without)) as f32);
+        let effect = |without: &Prediction| (log_odds(whole) - log_odds(without)) as f32;
+        let (of_words, of_columns) = predictions[1..].split_at(spans.len());
+        let scores = of_words.iter().map(effect);
         let labels = &self.config.labels;
         let of_class =
             |class: usize| LabelProbability { label: labels[class].clone(), probability: whole.probabilities[class] };
@@ -63,6 +71,7 @@ impl NgramClassifier {
                 integral: None,
                 curves: None,
             },
+            columns: effects(columns, row, of_columns.iter().map(effect)),
         })
     }
 }

@@ -214,6 +214,7 @@ impl TextEmbedder {
                 integral: None,
                 curves: None,
             },
+            columns: Vec::new(),
         })
     }
 }

@@ -18,6 +18,8 @@ pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
         (Dtype::F32, f32_bytes(&tensors.weights)),
         (Dtype::F32, f32_bytes(&tensors.bias)),
         (Dtype::F32, f32_bytes(&tensors.prior)),
+        // Where no columns are read, nothing is named so.
+        (Dtype::F32, f32_bytes(&tensors.beside)),
     ];
     let named = tensors.shapes().into_iter().zip(data);
     named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
@@ -53,6 +55,7 @@ pub(crate) fn read_ngrams(
         hashes: Cow::Owned(hashes),
         idf: array("idf")?,
         weights: array("weights")?,
+        beside: if scheme.columns.is_empty() { Cow::default() } else { array("columns")? },
         bias: array("bias")?,
         prior: array("prior")?,
     };

@@ -73,6 +73,12 @@ pub enum NgramError {
         /// What is free.
         free: String,
     },
+    /// What a scheme says of the columns beside the text cannot be.
+    #[error("{}", tr!("n-gram model: {problem}", "n-gram モデル: {problem}"))]
+    Columns {
+        /// What is wrong.
+        problem: String,
+    },
     /// The cancel flag was set.
     #[error("{}", tr!("n-gram model: training was cancelled", "n-gram モデル: 学習は中止されました"))]
     Cancelled,

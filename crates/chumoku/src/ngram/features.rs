@@ -22,6 +22,8 @@ pub(crate) struct Choice<'a, A = u32> {
     /// The right answer for each text.
     pub(crate) labels: &'a [A],
     pub(crate) classes: usize,
+    /// Features of what stands beside the texts.
+    pub(crate) beside: usize,
 }
 
 /// N-grams of texts that one shard counts, about. Few in tests, so that groups have several shards there too.
@@ -92,7 +94,25 @@ pub(crate) fn features<A: Answer>(counted: &CountedTexts, choice: &Choice<'_, A>
         }
     });
     let hashes = parts.iter().flat_map(|part| part.hashes.iter().copied()).collect();
+    add_beside(counted, choice.beside, (&mut starts, &mut rows, &mut values));
     (Vocabulary::new(hashes, weights.concat()), Columns::new(starts, rows, values, texts))
+}
+
+/// Adds the columns of what stands beside the texts behind those of n-grams.
+fn add_beside(
+    counted: &CountedTexts,
+    features: usize,
+    (starts, rows, values): (&mut Vec<usize>, &mut Vec<u32>, &mut Vec<f32>),
+) {
+    let mut columns: Vec<Vec<(u32, f32)>> = vec![Vec::new(); features];
+    for (row, (indices, found)) in (0..).zip(counted.beside()) {
+        indices.iter().zip(found).for_each(|(&feature, &value)| columns[feature as usize].push((row, value)));
+    }
+    for column in columns {
+        rows.extend(column.iter().map(|(row, _)| row));
+        values.extend(column.iter().map(|(_, value)| value));
+        starts.push(rows.len());
+    }
 }
 
 /// The columns of all n-grams of `at_least` as many texts, in order of their hashes.

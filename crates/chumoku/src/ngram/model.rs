@@ -4,6 +4,7 @@ use super::answer::{Answer, outputs_of};
 use super::sparse::{Sparse, multiply_row};
 use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::{CountedTexts, Vocabulary};
+use crate::beside;
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 pub struct NgramModel {
     pub(super) scheme: NgramScheme,
     pub(super) vocabulary: Vocabulary,
-    /// W by rows (features, outputs), then b (outputs).
+    /// W by rows (features, outputs), those of columns behind those of n-grams, then b (outputs).
     pub(super) weights: Vec<f32>,
     /// Logarithm of each class's share; of labels that do not exclude each other, the log-odds of each.
     pub(super) prior: Vec<f32>,
@@ -46,6 +47,11 @@ impl NgramModel {
     /// Number of n-grams that the model knows.
     pub fn num_features(&self) -> usize {
         self.vocabulary.len()
+    }
+
+    /// Features of a row: n-grams, then what stands beside the text.
+    pub(super) fn num_inputs(&self) -> usize {
+        self.vocabulary.len() + beside::num_features(&self.scheme.columns)
     }
 
     /// Bytes that the model holds.
@@ -97,11 +103,15 @@ impl NgramModel {
         row.values.clear();
         let hashes = scratch.reader.read(text, &self.scheme).chunk_by(|a, b| a == b);
         self.vocabulary.push_row(hashes.map(|run| (run[0], run.len() as u32)), row);
+        let beside = &mut scratch.beside;
+        (beside.indices.clear(), beside.values.clear());
+        beside::push_features(&self.scheme.columns, text, &mut beside.indices, &mut beside.values);
+        self.vocabulary.push_beside((&beside.indices, &beside.values), row);
         if row.indices.is_empty() {
             logits.copy_from_slice(&self.prior);
             return;
         }
-        let (weights, bias) = self.weights.split_at(self.vocabulary.len() * self.outputs());
+        let (weights, bias) = self.weights.split_at(self.num_inputs() * self.outputs());
         let scores = &mut logits[..bias.len()];
         scores.copy_from_slice(bias);
         multiply_row(&row.indices, &row.values, weights, scores);
@@ -131,7 +141,7 @@ impl NgramModel {
         let named: HashMap<u64, String> = Reader::named(text, &self.scheme).into_iter().collect();
         let parts = row.indices.iter().zip(&row.values).filter_map(|(&feature, &value)| {
             let feature = feature as usize;
-            let name = named.get(&self.vocabulary.hashes()[feature])?;
+            let name = named.get(self.vocabulary.hashes().get(feature)?)?;
             Some((name.clone(), value * self.of_class(&self.weights[feature * outputs..][..outputs], class)))
         });
         parts.collect()
@@ -164,7 +174,7 @@ impl NgramModel {
         let outputs = self.outputs();
         let rows = CountedTexts::read(texts, &self.scheme, &|| false, &|_| {}).rows(&self.vocabulary);
         let of_class = |class: usize| {
-            let mut sums = vec![0.0_f32; self.num_features()];
+            let mut sums = vec![0.0_f32; self.num_inputs()];
             let of_it = (0..texts.len()).filter(|&row| answers[row].numbers().contains(&(class as u32)));
             let mut count = 0.0;
             for row in of_it {
@@ -174,7 +184,7 @@ impl NgramModel {
             }
             let strength = |f: usize| sums[f] / count * self.of_class(&self.weights[f * outputs..][..outputs], class);
             let mut all: Vec<(usize, f32)> =
-                (0..sums.len()).filter(|&f| sums[f] > 0.0).map(|f| (f, strength(f))).collect();
+                (0..self.num_features()).filter(|&f| sums[f] > 0.0).map(|f| (f, strength(f))).collect();
             all.retain(|of| of.1 > 0.0);
             all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             all.truncate(CANDIDATES * most);
@@ -221,4 +231,6 @@ impl NgramModel {
 struct Scratch {
     reader: Reader,
     row: Sparse,
+    /// Of what stands beside the text.
+    beside: Sparse,
 }

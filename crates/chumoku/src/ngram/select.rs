@@ -12,7 +12,7 @@ use super::sparse::Sparse;
 use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
 use crate::lang::lang;
-use crate::{memory, pair, tr};
+use crate::{beside, memory, pair, tr};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -81,8 +81,9 @@ impl NgramModel {
         let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
         let at_least = config.min_document_frequency.unwrap_or(at_least);
         let most = config.max_weights / outputs;
-        let choice =
-            Choice { at_least, most, relevance: config.relevance, labels: data.labels, classes: data.num_classes };
+        let beside = beside::num_features(&scheme.columns);
+        let (labels, classes) = (data.labels, data.num_classes);
+        let choice = Choice { at_least, most, relevance: config.relevance, labels, classes, beside };
         let (vocabulary, x) = features(&counted, &choice);
         go_on()?;
         progress(&tr!(
@@ -335,7 +336,7 @@ fn check<A: Answer>(data: &NgramData<'_, A>, config: &NgramConfig) -> Result<(),
 /// The configured scheme, without runs inside words where texts are long.
 fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     let mut scheme = config.scheme.clone();
-    let words: usize = texts.par_iter().map(|text| text.split_whitespace().count()).sum();
+    let words: usize = texts.par_iter().map(|text| scheme.text_of(text).split_whitespace().count()).sum();
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }

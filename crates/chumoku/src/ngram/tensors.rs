@@ -5,7 +5,7 @@ use super::error::NgramError;
 use super::model::NgramModel;
 use super::tokens::NgramScheme;
 use super::vocabulary::Vocabulary;
-use crate::tr;
+use crate::{beside, tr};
 use std::borrow::Cow;
 
 /// The arrays of a model, all row-major.
@@ -23,6 +23,8 @@ pub struct NgramTensors<'a> {
     pub idf: Cow<'a, [f32]>,
     /// W.
     pub weights: Cow<'a, [f32]>,
+    /// The rows of W for what stands beside the text, (features of the columns, outputs); empty where no columns are read.
+    pub beside: Cow<'a, [f32]>,
     /// b.
     pub bias: Cow<'a, [f32]>,
     /// Logarithm of each class's share of the training rows: the answer to a text without any feature.
@@ -30,15 +32,20 @@ pub struct NgramTensors<'a> {
 }
 
 impl NgramTensors<'_> {
-    /// Name and shape of each array, in the order of the fields.
-    pub fn shapes(&self) -> [(&'static str, Vec<usize>); 5] {
-        [
+    /// Name and shape of each array: `hashes`, `idf`, `weights`, `bias`, `prior` and, where columns are read, `columns`.
+    pub fn shapes(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let outputs = self.bias.len();
+        let mut shapes = vec![
             ("hashes", vec![self.hashes.len()]),
             ("idf", vec![self.idf.len()]),
-            ("weights", vec![self.hashes.len(), self.bias.len()]),
-            ("bias", vec![self.bias.len()]),
+            ("weights", vec![self.hashes.len(), outputs]),
+            ("bias", vec![outputs]),
             ("prior", vec![self.prior.len()]),
-        ]
+        ];
+        if !self.beside.is_empty() {
+            shapes.push(("columns", vec![self.beside.len() / outputs.max(1), outputs]));
+        }
+        shapes
     }
 }
 
@@ -47,11 +54,13 @@ impl NgramModel {
     ///
     /// With [`NgramModel::scheme`] they are all of it.
     pub fn tensors(&self) -> NgramTensors<'_> {
-        let (weights, bias) = self.weights.split_at(self.vocabulary.len() * self.outputs());
+        let (weights, bias) = self.weights.split_at(self.num_inputs() * self.outputs());
+        let (weights, beside) = weights.split_at(self.vocabulary.len() * self.outputs());
         NgramTensors {
             hashes: self.vocabulary.hashes().iter().map(|&hash| hash as i64).collect(),
             idf: self.vocabulary.idf().into(),
             weights: weights.into(),
+            beside: beside.into(),
             bias: bias.into(),
             prior: self.prior.as_slice().into(),
         }
@@ -78,8 +87,10 @@ impl NgramModel {
         let weights = features.checked_mul(outputs);
         length("idf", &tensors.idf, Some(features))?;
         length("weights", &tensors.weights, weights)?;
+        length("columns", &tensors.beside, beside::num_features(&scheme.columns).checked_mul(outputs))?;
         length("bias", &tensors.bias, Some(outputs))?;
-        for (name, array) in [("weights", &tensors.weights), ("bias", &tensors.bias), ("prior", &tensors.prior)] {
+        let weights = [("weights", &tensors.weights), ("columns", &tensors.beside)];
+        for (name, array) in weights.into_iter().chain([("bias", &tensors.bias), ("prior", &tensors.prior)]) {
             if let Some(at) = array.iter().position(|x| !x.is_finite()) {
                 return Err(wrong(
                     name,
@@ -102,6 +113,7 @@ impl NgramModel {
             ));
         }
         let mut weights = tensors.weights.into_owned();
+        weights.extend_from_slice(&tensors.beside);
         weights.extend_from_slice(&tensors.bias);
         Ok(NgramModel {
             scheme,

@@ -17,13 +17,14 @@
 use super::error::NgramError;
 use super::hash::{finalise, fnv1a};
 use super::pairs::{self, Side};
+use crate::beside::{self, SideColumn};
 use crate::pair;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Which n-grams are read from a text. Part of the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NgramScheme {
@@ -38,20 +39,35 @@ pub struct NgramScheme {
     /// Whether texts are [pairs](crate::pair).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pairs: bool,
+    /// The columns beside the text, in the order in which rows have their values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<SideColumn>,
 }
 
 impl Default for NgramScheme {
     fn default() -> Self {
-        NgramScheme { words: 3, characters: 4, inside_words: Some((3, 5)), edges: true, pairs: false }
+        NgramScheme {
+            words: 3,
+            characters: 4,
+            inside_words: Some((3, 5)),
+            edges: true,
+            pairs: false,
+            columns: Vec::new(),
+        }
     }
 }
 
 impl NgramScheme {
+    /// The n-grams' part of a row: all of it, unless columns stand beside the text.
+    pub(crate) fn text_of<'a>(&self, row: &'a str) -> &'a str {
+        if self.columns.is_empty() { row } else { chumoku_text::beside::text_of(row) }
+    }
+
     pub(crate) fn check(&self) -> Result<(), NgramError> {
         let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
         let is_length = |length: usize| (1..=LONGEST_RUN).contains(&length);
         if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
-            return Ok(());
+            return beside::check(&self.columns).map_err(|problem| NgramError::Columns { problem });
         }
         let got = crate::tr!(
             "{} words, {} characters, {shortest} to {longest} inside words",
@@ -161,7 +177,9 @@ impl Reader {
     }
 
     /// The hashes of all n-grams of `text`, ascending, a repeated n-gram as often as it occurs; of a pair its features.
+    /// What stands beside it is not read.
     pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
+        let text = scheme.text_of(text);
         match pair::parts(text).filter(|_| scheme.pairs) {
             None => self.read_one(text, scheme),
             Some((first, second)) => {

@@ -2,6 +2,7 @@
 
 use super::sparse::Sparse;
 use super::tokens::{NgramScheme, Reader};
+use crate::beside;
 use rayon::prelude::*;
 
 /// Texts that one task reads.
@@ -21,6 +22,8 @@ struct Piece {
     /// Distinct, ascending within each text.
     hashes: Vec<u64>,
     counts: Vec<u32>,
+    /// The features of what stands beside each text; no rows where no columns are read.
+    beside: Sparse,
 }
 
 impl Piece {
@@ -39,7 +42,8 @@ impl CountedTexts {
         progress: &dyn Fn(usize),
     ) -> Self {
         let read = |texts: &[&str]| {
-            let mut piece = Piece { starts: vec![0], ..Piece::default() };
+            let beside = Sparse { starts: vec![0], ..Sparse::default() };
+            let mut piece = Piece { starts: vec![0], beside, ..Piece::default() };
             if is_cancelled() {
                 return piece;
             }
@@ -50,6 +54,9 @@ impl CountedTexts {
                     piece.counts.push(run.len() as u32);
                 }
                 piece.starts.push(piece.hashes.len());
+                let Sparse { starts, indices, values } = &mut piece.beside;
+                beside::push_features(&scheme.columns, text, indices, values);
+                starts.push(values.len());
             }
             piece
         };
@@ -66,6 +73,11 @@ impl CountedTexts {
         self.pieces.iter().flat_map(Piece::texts)
     }
 
+    /// The features of what stands beside each text.
+    pub(crate) fn beside(&self) -> impl Iterator<Item = (&[u32], &[f32])> {
+        self.pieces.iter().flat_map(|piece| (0..piece.beside.rows()).map(|row| piece.beside.row(row)))
+    }
+
     /// Adds other texts after these.
     pub(crate) fn append(&mut self, mut other: CountedTexts) {
         self.pieces.append(&mut other.pieces);
@@ -75,8 +87,9 @@ impl CountedTexts {
     pub(crate) fn rows(&self, vocabulary: &Vocabulary) -> Sparse {
         let weigh = |piece: &Piece| {
             let mut part = Sparse { starts: vec![0], ..Sparse::default() };
-            for (hashes, counts) in piece.texts() {
+            for (text, (hashes, counts)) in piece.texts().enumerate() {
                 vocabulary.push_row(hashes.iter().copied().zip(counts.iter().copied()), &mut part);
+                vocabulary.push_beside(piece.beside.row(text), &mut part);
             }
             part
         };
@@ -156,6 +169,15 @@ impl Vocabulary {
             *value *= scale[block_of(self.hashes[at as usize])];
         }
         rows.starts.push(rows.values.len());
+    }
+
+    /// Adds features of what stands beside the text to the last row: they follow those of n-grams.
+    pub(crate) fn push_beside(&self, (indices, values): (&[u32], &[f32]), rows: &mut Sparse) {
+        rows.indices.extend(indices.iter().map(|&feature| self.len() as u32 + feature));
+        rows.values.extend_from_slice(values);
+        if let Some(end) = rows.starts.last_mut() {
+            *end = rows.values.len();
+        }
     }
 }
 

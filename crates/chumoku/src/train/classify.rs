@@ -180,7 +180,7 @@ fn finish(
     Beside { from_scratch, folds, tuned }: Beside,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
-    let Whole { mut classifier, plan, ended, weights, found, seconds } = whole;
+    let Whole { mut classifier, plan, ended, weights, found, seconds, worth } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     join(&mut classifier, data, weights.as_deref())?;
     let settings = (&options.set.ngrams(), weights.as_deref());
@@ -190,9 +190,11 @@ fn finish(
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
+    metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     card += &section(&metrics["strongest_ngrams"]);
+    worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data));
     if let Some(tuned) = tuned.filter(|_| !interrupted) {

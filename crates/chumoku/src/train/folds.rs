@@ -33,7 +33,8 @@ fn folds<A: Answer>(data: &TrainingData<A>, folds: usize, seed: u64) -> impl Ite
         [inside, outside].map(|rows| rows.into_iter().map(|(row, _)| *row).collect())
     };
     let all: Vec<usize> = (0..answers.len()).collect();
-    let (labels, scale, hierarchy) = (data.labels.clone(), data.scale.clone(), data.hierarchy.clone());
+    let (labels, scale, columns) = (data.labels.clone(), data.scale.clone(), data.columns.clone());
+    let hierarchy = data.hierarchy.clone();
     (0..folds).map(move |fold| {
         let [test, rest] = part(&all, folds, fold, 0, &texts);
         let [valid, train] = part(&rest, VALID, 0, 1, &texts);
@@ -42,8 +43,9 @@ fn folds<A: Answer>(data: &TrainingData<A>, folds: usize, seed: u64) -> impl Ite
             labels: rows.iter().map(|&row| answers[row].clone()).collect(),
         };
         let [train, valid, test] = [train, valid, test].map(rows);
-        let (labels, scale, hierarchy) = (labels.clone(), scale.clone(), hierarchy.clone());
-        TrainingData { labels, scale, train, valid, test, notes: Vec::new(), hierarchy }
+        let (labels, scale, columns) = (labels.clone(), scale.clone(), columns.clone());
+        let hierarchy = hierarchy.clone();
+        TrainingData { labels, scale, columns, train, valid, test, notes: Vec::new(), hierarchy }
     })
 }
 

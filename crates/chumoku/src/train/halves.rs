@@ -1,9 +1,11 @@
 //! What all classifiers share: a network and a linear model of n-grams beside it, trained one after the other.
 
+use super::beside::Worth;
 use super::classifier_task::{Classify, ngram_footing};
 use super::memory::Held;
 use super::names::label;
 use super::network::Network;
+use super::ngrams::Chosen;
 use super::run::{Ended, run};
 use super::target::Target;
 use super::{Blend, Event, Plan, TrainOptions, TrainingData, watch};
@@ -27,6 +29,8 @@ pub(super) struct Whole {
     pub(super) found: Found,
     /// How long the n-grams took.
     pub(super) seconds: f64,
+    /// What columns beside the text are worth, if there are any.
+    pub(super) worth: Option<Worth>,
 }
 
 /// Trains both halves: the n-grams first, then the network's run of steps.
@@ -62,6 +66,7 @@ pub(super) fn train<A: Target>(
     let watch = options.watch.as_deref().map(watched).transpose()?;
     let ended = run(&task, options, watch, out, stop, observe)?;
     drop(task);
+    let Chosen { model: ngrams, found, seconds, worth } = ngrams;
     let config = ModelConfig {
         model_type: network
             .start
@@ -73,7 +78,7 @@ pub(super) fn train<A: Target>(
         problem,
         hierarchy: data.hierarchy.clone(),
         blend: Blend::ATTENTION,
-        ngrams: Some(ngrams.model.scheme().clone()),
+        ngrams: Some(ngrams.scheme().clone()),
         precision: network.plan.settings.precision,
         caution: None,
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
@@ -85,11 +90,11 @@ pub(super) fn train<A: Target>(
         model,
         params: ended.params().thaw(),
         tokenizer,
-        ngrams: Some(ngrams.model),
+        ngrams: Some(ngrams),
         origin: start.map(|start| start.origin),
         thresholds: None,
     };
-    Ok(Whole { classifier, plan, ended, weights, found: ngrams.found, seconds: ngrams.seconds })
+    Ok(Whole { classifier, plan, ended, weights, found, seconds, worth })
 }
 
 /// Once all is chosen: the n-grams learn from the validation rows too. Whoever interrupted the run does not wait for that.

@@ -1,5 +1,6 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
+use super::beside::Worth;
 use super::card::{cell, report_rows};
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
@@ -60,9 +61,9 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     })?;
     let whole =
         halves::train(data, Problem::Labels(LabelBlend::attention(data.labels.len())), (options, out, stop), observe)?;
-    let Whole { classifier, plan, ended, found, .. } = whole;
+    let Whole { classifier, plan, ended, found, worth, .. } = whole;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
-    finished.write(classifier, (found, folds), observe)
+    finished.write(classifier, (found, worth, folds), observe)
 }
 
 /// A run whose steps have ended.
@@ -80,7 +81,7 @@ impl Finished<'_> {
     fn write(
         self,
         mut classifier: TextClassifier,
-        (found, folds): (crate::ngram::Found, Option<Value>),
+        (found, worth, folds): (crate::ngram::Found, Option<Worth>, Option<Value>),
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<LabelsOutcome> {
         let Finished { data, options, out, plan, ended, stop } = self;
@@ -109,9 +110,11 @@ impl Finished<'_> {
         let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
         metrics["folds"] = folds.into();
+        metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
         metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
         let mut card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
         card += &section(&metrics["strongest_ngrams"]);
+        worth.iter().for_each(|worth| card += &worth.section(&data.columns));
         let mut files = classifier.files()?;
         files.push(super::ngrams::seen(data));
         let writing = stages::begin(stages::WRITING);

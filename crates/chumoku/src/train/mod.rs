@@ -2,6 +2,7 @@
 
 mod adjust;
 mod batches;
+mod beside;
 mod card;
 mod checkpoint;
 mod class_weights;
@@ -12,6 +13,7 @@ mod folds;
 mod halves;
 mod labels;
 mod language;
+mod leak;
 mod levels;
 mod lock;
 mod masked;

@@ -76,7 +76,7 @@ impl Network {
 
     /// A network and a tokenizer of the data's own.
     fn from_scratch<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
-        let all = data.train.texts();
+        let all = data.texts_of(&data.train);
         let reads_pairs = data.reads_pairs();
         let texts =
             if reads_pairs { all.iter().flat_map(|text| text.split(pair::SEPARATOR)).collect() } else { all.clone() };
@@ -88,6 +88,9 @@ impl Network {
         let mut tokenizer = TextTokenizer::train(&texts, &config)?;
         if reads_pairs {
             tokenizer = tokenizer.with_special(&[SEP])?.for_pairs();
+        }
+        if !data.columns.is_empty() {
+            tokenizer = tokenizer.skipping_beside();
         }
         let rows = tokenizer.encode_all(&all)?;
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
@@ -112,6 +115,9 @@ impl Network {
         let mut model = start.origin.classifier(class_rows.len());
         if reads_pairs {
             tokenizer = for_pairs(tokenizer, &mut model);
+        }
+        if !data.columns.is_empty() {
+            tokenizer = tokenizer.skipping_beside();
         }
         let rows = tokenizer.encode_all(&data.train.texts())?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();

@@ -1,5 +1,6 @@
 //! Training the n-gram model: as half of a classifier, and alone.
 
+use super::beside::Worth;
 use super::card::{
     class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
     risk_coverage, score_table, this_model, use_section,
@@ -63,7 +64,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let settings = (&options.set.ngrams(), weights.as_deref());
-    let Chosen { model: chosen, found, .. } = fit(data, "n-grams", settings, stop, observe)?;
+    let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
     }
@@ -120,10 +121,12 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         "risk_coverage": risk_coverage(&sure),
         "folds": folds,
         "strongest_ngrams": strongest(Some(&model.ngrams), data),
+        "columns": worth.as_ref().map(|worth| worth.to_json(&data.columns)),
         "notes": data.notes,
     });
     let mut card = card(&model, data, [&test, &majority], options.seed);
     card += &section(&metrics["strongest_ngrams"]);
+    worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     let mut files = model.files();
     files.push(seen(data));
     if let Some(tuned) = tuned {
@@ -172,6 +175,8 @@ pub(super) struct Chosen {
     /// What [`refit`] begins from.
     pub(super) found: Found,
     pub(super) seconds: f64,
+    /// What columns beside the text are worth, if there are any.
+    pub(super) worth: Option<Worth>,
 }
 
 /// Fits the model on the training rows, its penalty chosen on the validation rows. `what` it is called in talk.
@@ -184,16 +189,15 @@ pub(super) fn fit<A: Target>(
 ) -> Result<Chosen> {
     let _stage = stages::begin(stages::NGRAMS);
     let start = Instant::now();
-    let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
-    let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
-    let ngram_data =
-        NgramData { texts: &texts, labels: &data.train.labels, num_classes: data.labels.len(), valid, class_weights };
-    let (ngrams, found) = train(&ngram_data, config, Found::default(), stop, observe)?;
-    let score = valid.map_or(String::new(), |(texts, answers)| {
-        let logits = ngrams.logits_of(texts);
+    let settings = (&with_columns(config, data), class_weights);
+    let (ngrams, found) = model_of(data, settings, stop, observe)?;
+    let valid_texts = data.valid.texts();
+    let score = (!valid_texts.is_empty()).then(|| {
+        let logits = ngrams.logits_of(&valid_texts);
         let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
-        A::said(&rows, answers, data)
+        A::said(&rows, &data.valid.labels, data)
     });
+    let score = score.unwrap_or_default();
     let (seconds, features) = (start.elapsed().as_secs_f64(), thousands(ngrams.num_features()));
     observe(Event::Said(
         label(what),
@@ -202,7 +206,34 @@ pub(super) fn fit<A: Target>(
             "n-gram {features} 個の線形モデル、{seconds:.1} 秒{score}"
         ),
     ));
-    Ok(Chosen { model: ngrams, found, seconds })
+    let mut again = |data: &TrainingData<A>| -> Result<NgramModel> {
+        let settings = (&with_columns(config, data), class_weights);
+        Ok(model_of(data, settings, stop, observe)?.0)
+    };
+    let worth = Worth::measure(data, &ngrams, &mut again)?;
+    worth.iter().for_each(|worth| worth.tell(observe));
+    Ok(Chosen { model: ngrams, found, seconds, worth })
+}
+
+/// The model of the training rows, its penalty chosen on the validation rows.
+fn model_of<A: Target>(
+    data: &TrainingData<A>,
+    (config, class_weights): (&NgramConfig, Option<&[f32]>),
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<(NgramModel, Found)> {
+    let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
+    let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
+    let ngram_data =
+        NgramData { texts: &texts, labels: &data.train.labels, num_classes: data.labels.len(), valid, class_weights };
+    train(&ngram_data, config, Found::default(), stop, observe)
+}
+
+/// How the model is trained, with the columns of the data.
+fn with_columns<A>(config: &NgramConfig, data: &TrainingData<A>) -> NgramConfig {
+    let mut config = config.clone();
+    config.scheme.columns.clone_from(&data.columns);
+    config
 }
 
 /// The model once more, with the penalty that was chosen, on training and validation rows.
@@ -215,12 +246,13 @@ pub(super) fn refit<A: Target>(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramModel> {
     let _stage = stages::begin(stages::NGRAMS);
+    let config = with_columns(config, data);
     let c = chosen.report().map_or(config.c_without_validation, |report| report.c);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
     let num_classes = data.labels.len();
     let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights };
-    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..config.clone() };
+    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..config };
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 

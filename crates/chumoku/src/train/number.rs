@@ -59,7 +59,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     })?;
     let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
     let whole = halves::train(data, plain, (options, out, stop), observe)?;
-    let Whole { mut classifier, plan, ended, found, .. } = whole;
+    let Whole { mut classifier, plan, ended, found, worth, .. } = whole;
     let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
     let truth = &data.valid.labels;
     classifier.config.problem = Problem::Number(NumberBlend::fit(&data.scale, &attention, &ngrams, truth));
@@ -79,8 +79,10 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     let median = vec![median(&data.train); numbers.len()];
     let parts = [of_half(0), of_half(1), NumberScores::of(&numbers, &median, None, &data.scale, options.seed)];
     let report = Report { data, options, plan: &plan, ended: &ended, part, test: &test, parts: &parts };
-    let (mut metrics, card) = (report.metrics(&classifier), report.card(&classifier));
+    let (mut metrics, mut card) = (report.metrics(&classifier), report.card(&classifier));
     metrics["folds"] = folds.into();
+    metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
+    worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data));
     let writing = stages::begin(stages::WRITING);

@@ -1,5 +1,6 @@
 //! Rows with their labels as class numbers, in three parts.
 
+use crate::beside::SideColumn;
 use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
@@ -8,6 +9,7 @@ use crate::ngram::Answer;
 use crate::number::{Measured, NumberScale};
 use crate::scoring::Rows;
 use crate::{pair, tr};
+use chumoku_text::beside;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
@@ -18,6 +20,8 @@ pub struct TrainingData<A = u32> {
     pub labels: Vec<String>,
     /// Of numbers, their scale; empty otherwise.
     pub scale: NumberScale,
+    /// What stands beside the texts, in the order in which rows have their values.
+    pub columns: Vec<SideColumn>,
     /// To learn from.
     pub train: Rows<A>,
     /// To choose by.
@@ -36,6 +40,7 @@ impl<A> Default for TrainingData<A> {
         TrainingData {
             labels: Vec::new(),
             scale: NumberScale::default(),
+            columns: Vec::new(),
             train,
             valid,
             test,
@@ -171,7 +176,11 @@ impl TrainingData {
             notes,
             ..TrainingData::default()
         };
-        data.checked()
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &&Example| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().find(has).map(|example| train.place(example))
+        };
+        data.checked()?.with_columns(&train.beside, &place_of)
     }
 }
 
@@ -215,9 +224,14 @@ impl TrainingData<Vec<u32>> {
         };
         let others = [valid, test].map(|given| given.map(|sets| sets.examples.iter().map(plain).collect()));
         let notes = leaks(&rows, others);
-        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &&LabelledText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().find(has).map(|example| train.place(example))
+        };
+        let parts = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        let (asked, (train, valid, test)) = (&train.beside, parts);
         let data = TrainingData { labels, train, valid, test, notes, ..TrainingData::default() };
-        data.checked()
+        data.checked()?.with_columns(asked, &place_of)
     }
 }
 
@@ -254,8 +268,15 @@ impl TrainingData<Measured> {
             Some(scores) => Rows::of_scores(&scores.examples, &scale),
             None => part(rows),
         };
-        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        TrainingData { labels: scale.labels(), train, valid, test, notes, scale, hierarchy: None }.checked()
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &&ScoredText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().find(has).map(|example| train.place(example))
+        };
+        let parts = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        let (asked, (train, valid, test)) = (&train.beside, parts);
+        let labels = scale.labels();
+        let data = TrainingData { labels, train, valid, test, notes, scale, ..TrainingData::default() };
+        data.checked()?.with_columns(asked, &place_of)
     }
 }
 
@@ -285,6 +306,9 @@ impl<A: Answer> TrainingData<A> {
                 answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
                 answer.number().into_iter().for_each(|number| hash.update(number.to_le_bytes()));
             }
+        }
+        if !self.columns.is_empty() {
+            hash.update(serde_json::to_vec(&self.columns).expect("columns are plain data"));
         }
         crate::checksum::hex(hash.finalize())
     }

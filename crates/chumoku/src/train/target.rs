@@ -38,6 +38,9 @@ pub(super) trait Target: Answer + Sized {
 
     /// The same of the n-gram model's logits, behind what else is said of it.
     fn said(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> String;
+
+    /// The one figure by which linear models are compared.
+    fn worth(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> Metric;
 }
 
 fn share(name: &'static str, key: &'static str, value: f64) -> Metric {
@@ -86,6 +89,12 @@ impl Target for u32 {
             ", validation accuracy {accuracy:.1} %, macro-F1 {f1:.1} %",
             "、検証データの正解率 {accuracy:.1} %、マクロ F1 {f1:.1} %"
         )
+    }
+
+    fn worth(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> Metric {
+        let predicted: Vec<u32> = logits.iter().map(|row| largest(row)).collect();
+        let accuracy = quick_scores(answers, &predicted, data.labels.len()).0;
+        share(lang().pick("accuracy", "正解率"), "accuracy", accuracy)
     }
 }
 
@@ -137,6 +146,11 @@ impl Target for Vec<u32> {
     fn said(logits: &[&[f32]], answers: &[Vec<u32>], data: &TrainingData<Self>) -> String {
         let f1 = 100.0 * best_micro_f1(logits, answers, data.labels.len()).0;
         tr!(", validation micro-F1 {f1:.1} %", "、検証データのミクロ F1 {f1:.1} %")
+    }
+
+    fn worth(logits: &[&[f32]], answers: &[Vec<u32>], data: &TrainingData<Self>) -> Metric {
+        let f1 = best_micro_f1(logits, answers, data.labels.len()).0;
+        share(lang().pick("micro-F1", "ミクロ F1"), "micro_f1", f1)
     }
 }
 
@@ -191,5 +205,11 @@ impl Target for Measured {
     fn said(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Measured>) -> String {
         let (error, _) = number_error(logits, answers, data);
         tr!(", validation mean absolute error {error:.3}", "、検証データの平均絶対誤差 {error:.3}")
+    }
+
+    fn worth(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Measured>) -> Metric {
+        let value = number_error(logits, answers, data).0;
+        let name = lang().pick("mean absolute error", "平均絶対誤差");
+        Metric { name, key: "mean_absolute_error", value, is_share: false }
     }
 }

@@ -5,6 +5,7 @@ use super::{attention_flag, figure, figure_of_alignment, ngrams, place_in, place
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Explain, View};
+use crate::commands::columns::{tell_of_missing, with_values};
 use crate::commands::pictures::Outcome;
 use crate::commands::{load, model_name, pairs};
 use crate::progress::RowProgress;
@@ -83,10 +84,17 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             Of::Network(model, place)
         }
     };
+    let columns = match &of {
+        Of::Network(model, _) => model.columns(),
+        Of::Ngrams(model) => model.columns(),
+        Of::Translator(_) => &[],
+    };
+    tell_of_missing(columns, &args.set)?;
     let of_text = |text: &str| -> anyhow::Result<Figure> {
         match &of {
             Of::Network(model, place) => {
                 let text = pairs::of_line("--input", text, model.reads_pairs())?;
+                let text = with_values(&text, model.columns(), &args.set)?;
                 let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
                 let mut explanation = explainer.explain(text.as_ref())?;
                 if let (Model::Classifier(model), Some(View::Curves)) = (model, args.view) {
@@ -96,6 +104,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             }
             Of::Ngrams(model) => {
                 let text = pairs::of_line("--input", text, model.config().reads_pairs())?;
+                let text = with_values(&text, model.columns(), &args.set)?;
                 figure(args, &model.explain(text.as_ref(), &name)?, [0, 0], lang)
             }
             Of::Translator(translator) => {

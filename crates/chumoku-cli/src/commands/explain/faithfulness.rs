@@ -26,7 +26,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         }
     };
     let reads_pairs = model.config().reads_pairs();
-    let source = open(input, reads_pairs)?;
+    let beside = crate::commands::columns::asked_of(model.config().columns(), &args.set)?;
+    let source = open(input, reads_pairs, beside)?;
     let columns = source.columns().clone();
     let mut records = source.records();
     let mut texts = Vec::new();

@@ -9,13 +9,13 @@ mod ngrams;
 mod rows;
 
 use super::pictures::{Shown, terminal_options, write};
-use super::{load, model_name, pairs};
+use super::{columns, load, model_name, pairs};
 use crate::ExitCode;
 use crate::args::{Explain, View};
 use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::train::{network_name, network_sizes};
-use chumoku::{ModelKind, TextClassifier, TranslateOptions, tr};
+use chumoku::{ModelKind, SideColumn, TextClassifier, TranslateOptions, row, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
@@ -125,7 +125,8 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let model = Model::load(&args.model, args.precision)?;
     let place = place_in(&model, args)?;
     let (text, target) = model.text_and_target(text, args.target.as_deref())?;
-    let text = text.as_ref();
+    let text = beside_one(&text, model.columns(), args)?;
+    let text = text.as_str();
     let explainer = Explainer { model: &model, target, name: model_name(&args.model), method: args.method };
     let mut explanation = explainer.explain(text)?;
     match &model {
@@ -172,6 +173,11 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     show_explanation(args, &explainer, &explanation, place, lang)
 }
 
+/// A text with what `--set` says beside it.
+fn beside_one(text: &str, columns: &[SideColumn], args: &Explain) -> anyhow::Result<String> {
+    Ok(columns::beside(vec![text.to_owned()], columns, &args.set)?.remove(0))
+}
+
 /// The layer and head to show of a translator: a layer without a head means its best head, and a head without a layer its
 /// best layer.
 fn place_in_alignment(alignment: &Alignment, args: &Explain) -> anyhow::Result<[usize; 2]> {
@@ -193,6 +199,7 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
         );
         return Err(Usage(problem).into());
     }
+    columns::asked_of(&[], &args.set)?;
     let model = load::translator(&args.model, args.precision)?;
     let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
@@ -342,9 +349,15 @@ fn compare(
         return Err(Usage(problem).into());
     }
     let reads_pairs = explain.model.reads_pairs();
+    // What stands beside the text stands beside the other too.
+    let given = explanation.given();
     let text = match &args.compare_text {
-        None => explanation.text.as_str().into(),
-        Some(line) => pairs::of_line("--compare-text", line, reads_pairs)?,
+        None => given.as_str().into(),
+        Some(line) => {
+            let other = pairs::of_line("--compare-text", line, reads_pairs)?;
+            let cells: Vec<&str> = explanation.columns.iter().map(|column| column.value.as_str()).collect();
+            if cells.is_empty() { other } else { row::join(&other, &cells).into() }
+        }
     };
     let text = text.as_ref();
     let other = match &args.compare_model {
@@ -355,6 +368,14 @@ fn compare(
                 let problem = tr!(
                     "--compare-model: {name} does not read as many texts at a time as the model; name one that does",
                     "--compare-model: {name} が一度に読むテキストの数が異なります。同じ数を読むモデルを指定してください"
+                );
+                return Err(Usage(problem).into());
+            }
+            let names = |columns: &[SideColumn]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+            if names(model.columns()) != names(explain.model.columns()) {
+                let problem = tr!(
+                    "--compare-model: {name} does not read the same columns beside the text; name one that does",
+                    "--compare-model: {name} が読むテキスト以外の列が異なります。同じ列を読むモデルを指定してください"
                 );
                 return Err(Usage(problem).into());
             }

@@ -3,7 +3,7 @@
 use crate::Usage;
 use crate::args::{Method, Precision};
 use crate::commands::load;
-use chumoku::{ModelKind, TextClassifier, TextEmbedder, TextGenerator, pair, tr};
+use chumoku::{ModelKind, SideColumn, TextClassifier, TextEmbedder, TextGenerator, pair, tr};
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
 use std::path::Path;
@@ -77,6 +77,14 @@ impl Model {
     /// Whether texts are pairs.
     pub(super) fn reads_pairs(&self) -> bool {
         matches!(self, Model::Classifier(model) if model.config().reads_pairs())
+    }
+
+    /// The columns beside the text that it reads.
+    pub(super) fn columns(&self) -> &[SideColumn] {
+        match self {
+            Model::Classifier(model) => model.config().columns(),
+            Model::Generator(_) | Model::Encoder(_) => &[],
+        }
     }
 
     /// The text to explain, of a model of pairs both texts as one, and what an encoder holds it against.
@@ -159,7 +167,7 @@ impl Explainer<'_> {
         // Of a classifier with n-grams the network by itself, which is what has heads; then the whole.
         let found = match self.model {
             Model::Classifier(model) => {
-                let prediction = model.predict_without(&[&e.text], heads)?.remove(0);
+                let prediction = model.predict_without(&[&e.given()], heads)?.remove(0);
                 let labels = model.labels();
                 let class = |label: &str| labels.iter().position(|other| other == label);
                 let changed = |whose, from: &str, to: usize, before: Option<f32>, p: &dyn Fn(usize) -> f32| Changed {

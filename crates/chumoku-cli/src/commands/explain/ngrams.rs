@@ -31,7 +31,8 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     }
     let model = load::ngrams(&args.model, args.precision)?;
     let text = with_second(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
-    let text = text.as_ref();
+    let text = super::beside_one(&text, model.columns(), args)?;
+    let text = text.as_str();
     let explanation = model.explain(text, &model_name(&args.model))?;
     let effects = model.ngram_effects(text)?;
     let mut json = to_json(&explanation);

@@ -2,11 +2,13 @@
 
 use super::model::{Explainer, Model};
 use crate::args::{Explain, Method};
+use crate::commands::columns::asked_of;
 use crate::commands::stream::{Form, stream};
 use crate::commands::{load, model_name, pairs};
 use crate::{ExitCode, Usage};
 use chumoku::data::{ReadOptions, Source, standard_input};
 use chumoku::explain::{number, shorten};
+use chumoku::row::Asked;
 use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
@@ -21,9 +23,10 @@ enum Explained {
     Ngrams(&'static NgramClassifier),
 }
 
-/// A file of texts or, where the model `reads_pairs`, of pairs; `-` is standard input.
-pub(super) fn open(input: &Path, reads_pairs: bool) -> anyhow::Result<Source> {
+/// A file of texts or, where the model `reads_pairs`, of pairs, with what is wanted `beside` them; `-` is standard input.
+pub(super) fn open(input: &Path, reads_pairs: bool, beside: Vec<Asked>) -> anyhow::Result<Source> {
     let mut options = ReadOptions::default();
+    options.beside = beside;
     (options.faults_in_place, options.require_text, options.pairs) = (true, true, reads_pairs);
     let source = match input.as_os_str() == "-" {
         true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
@@ -57,7 +60,11 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
         Explained::Network(model) => model.reads_pairs(),
         Explained::Ngrams(model) => model.config().reads_pairs(),
     };
-    let source = open(input, reads_pairs)?;
+    let columns = match &model {
+        Explained::Network(model) => model.columns(),
+        Explained::Ngrams(model) => model.columns(),
+    };
+    let source = open(input, reads_pairs, asked_of(columns, &args.set)?)?;
     let name = model_name(&args.model);
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
     stream(source, Form::Objects { unanswered }, false, |texts| {
@@ -102,6 +109,9 @@ fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     // Words of a long text behind those whose attention is shown.
     let beyond = e.attribution.beyond.iter().map(|word| effect(&word.text, word.score, word.whole));
     found.insert("words".into(), read.chain(beyond).collect());
+    if !e.columns.is_empty() {
+        found.insert("columns".into(), shorten(serde_json::to_value(&e.columns).expect("columns are plain data")));
+    }
     found.insert("method".into(), e.attribution.method.as_str().into());
     found.insert("unit".into(), e.attribution.unit.as_str().into());
     if let Some(integral) = e.attribution.integral {

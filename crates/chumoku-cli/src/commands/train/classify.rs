@@ -13,7 +13,7 @@ use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
 use chumoku::train::{Outcome, Scores, TrainingData, network_name, train, train_ngram_classifier, tune, tune_ngrams};
-use chumoku::{stages, tr};
+use chumoku::{SideColumn, row, stages, tr};
 use chumoku_view::render;
 use std::io::Write;
 use std::path::Path;
@@ -198,7 +198,7 @@ pub(crate) fn describe(data: &TrainingData) {
     };
     let shown = shown.join(lang().pick(", ", "、"));
     tell(["classes", "クラス"], &format!("{}: {shown}{more}", counts.len()));
-    let mut lengths: Vec<usize> = data.train.texts.iter().map(|text| text.chars().count()).collect();
+    let mut lengths: Vec<usize> = data.train.texts.iter().map(|text| row::text_of(text).chars().count()).collect();
     lengths.sort_unstable();
     let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
     let longest = lengths.last().copied().unwrap_or(0);
@@ -208,8 +208,16 @@ pub(crate) fn describe(data: &TrainingData) {
         "中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
     );
     tell(["lengths", "長さ"], &text);
+    tell_of_columns(&data.columns);
     for note in &data.notes {
         tell(["note", "注記"], note);
+    }
+}
+
+/// What the columns beside the texts hold.
+pub(super) fn tell_of_columns(columns: &[SideColumn]) {
+    for column in columns {
+        tell(["column", "列"], &column.describe());
     }
 }
 

@@ -79,6 +79,7 @@ fn describe(data: &TrainingData<Vec<u32>>) {
         counts.len()
     );
     tell(["labels", "ラベル"], &text);
+    super::classify::tell_of_columns(&data.columns);
     data.notes.iter().for_each(|note| tell(["note", "注記"], note));
 }
 

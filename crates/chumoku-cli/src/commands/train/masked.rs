@@ -11,7 +11,7 @@ use crate::report::{fit, wrap};
 use chumoku::data::{DocumentParts, VALID_SHARE, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{Filled, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
-use chumoku::{ModelKind, is_model_folder, pair, tr};
+use chumoku::{ModelKind, is_model_folder, pair, row, tr};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -59,7 +59,8 @@ pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<
         parts.description = found.description;
     }
     // Of pairs each text by itself.
-    parts.train.extend(data.train.texts.iter().flat_map(|text| text.split(pair::SEPARATOR)).map(String::from));
+    let texts = data.train.texts.iter().map(|text| row::text_of(text));
+    parts.train.extend(texts.flat_map(|text| text.split(pair::SEPARATOR)).map(String::from));
     Ok((!args.unlabelled.is_empty()).then_some(parts))
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten() {
         args.reading.keep(data)?;
     }
+    args.reading.beside.clone_from(&args.columns);
     let args = &*args;
     let task = task(args)?;
     if args.tokens == Some(Tokens::Words) && task == TaskName::Translate {
@@ -101,6 +102,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         let problem = tr!(
             "--hierarchy: only where each text has one class; leave it out, or give --task classify",
             "--hierarchy: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    if !args.columns.is_empty() && (args.data.is_none() || !(asks || task == TaskName::Classify)) {
+        let problem = tr!(
+            "--columns: only for classes, labels and numbers of the rows of a file; leave it out",
+            "--columns: ファイルの行のクラス、複数のラベル、数値を予測するときだけ使えます。指定を外してください"
         );
         return Err(Usage(problem).into());
     }
@@ -192,10 +200,13 @@ fn listen(is_resumed: bool) -> anyhow::Result<()> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        say!("\n{}", match TUNING.load(Ordering::Relaxed) {
-            true => tune::stopping(),
-            false => stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed),
-        });
+        say!(
+            "\n{}",
+            match TUNING.load(Ordering::Relaxed) {
+                true => tune::stopping(),
+                false => stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed),
+            }
+        );
     })?;
     Ok(())
 }

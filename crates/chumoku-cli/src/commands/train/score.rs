@@ -73,6 +73,7 @@ fn describe(data: &TrainingData<Measured>) {
     let mean = figure(mean);
     let text = tr!("{least} to {most}, mean {mean}; {how}", "{least}〜{most}、平均 {mean}、{how}");
     tell(["numbers", "数値"], &text);
+    super::classify::tell_of_columns(&data.columns);
     data.notes.iter().for_each(|note| tell(["note", "注記"], note));
 }
 

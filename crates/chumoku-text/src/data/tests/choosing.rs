@@ -1,6 +1,7 @@
 //! Headers told from data, and columns chosen.
 
 use super::*;
+use crate::beside::{self, Asked};
 
 #[test]
 fn headers_are_told_from_data() {
@@ -62,4 +63,38 @@ fn all_columns_of_a_labelled_file_are_kept_to_predict() {
     assert_eq!(source.layout().columns, ["id", "text", "label", "note"]);
     assert_eq!((source.columns().text, source.columns().label), (1, Some(2)));
     assert_eq!(rows(&path, &ReadOptions::default())[1], ["2", "bad", "y", "n2"]);
+}
+
+#[test]
+fn columns_beside_the_text_come_with_it_and_are_nothing_else() {
+    let asking = |names: &[&str]| {
+        let asked = |name: &&str| Asked { name: (*name).to_owned(), ..Asked::default() };
+        ReadOptions { beside: names.iter().map(asked).collect(), ..labelled() }
+    };
+    let folder = Folder::new();
+    // Left to itself, `category` would be the label, and `body` the text.
+    let csv = "category,body,words,kind\nx,short,a good one,p\ny,tiny,a bad one,q\nx,small,a fair one,p\n";
+    let path = folder.file("a.csv", csv);
+    let source = Source::open(&path, &asking(&["Category", "body"])).unwrap();
+    assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
+    assert!(source.describe().contains("beside the text = column “category”, column “body”"), "{}", source.describe());
+    let found = pairs(&path, &asking(&["body", "category"]));
+    assert_eq!(found[1], (beside::join("a bad one", &["tiny", "y"]), "q".to_owned()));
+    // One value for all rows, in the place of a column.
+    let mut options = asking(&["shop", "body"]);
+    options.beside[0].value = Some("Ueno".into());
+    assert_eq!(pairs(&path, &options)[0].0, beside::join("a good one", &["Ueno", "short"]));
+    // Without columns a text has no separator, whatever the file holds.
+    let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
+    assert_eq!(pairs(&path, &labelled())[0].0, "a b c");
+    for (names, part) in [(&["label"][..], "other than the text and the label"), (&["text", "text"], "each once")] {
+        let text = message(
+            "c.csv",
+            "text,label\na b,x\nc d,y\n",
+            &ReadOptions { label: Some("label".into()), ..asking(names) },
+        );
+        assert!(text.contains(part) && text.contains("--columns"), "{text}");
+    }
+    let text = message("d.txt", "one\ntwo\n", &asking(&["shop"]));
+    assert!(text.contains("expected columns with names (“shop”), found plain text"), "{text}");
 }

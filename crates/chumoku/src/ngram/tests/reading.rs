@@ -91,7 +91,7 @@ fn rows_are_those_worked_out_by_hand() {
     assert!((value(0, b).unwrap() - 0.387_414).abs() < 1e-5, "{:?}", value(0, b));
     assert_eq!((value(1, a), value(1, b)), (None, Some(1.0)));
     // At least two texts: only b.
-    let choice = Choice { at_least: 2, most: 9, relevance: 0.5, labels: &[0, 1], classes: 2 };
+    let choice = Choice { at_least: 2, most: 9, relevance: 0.5, labels: &[0, 1], classes: 2, beside: 0 };
     assert_eq!(features(&counted, &choice).0.hashes(), [read("b", &WORDS)[0]]);
 }
 
@@ -190,12 +190,9 @@ fn many_texts_are_counted_in_many_shards() {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let labels: Vec<u32> = (0..400).map(|row| row % 3).collect();
     let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
-    check_features(
-        &texts,
-        &Choice { at_least: 2, most: usize::MAX, relevance: 0.5, labels: &labels, classes: 3 },
-        &scheme,
-    );
-    check_features(&texts, &Choice { at_least: 1, most: 5000, relevance: 0.5, labels: &labels, classes: 3 }, &scheme);
+    let all = Choice { at_least: 2, most: usize::MAX, relevance: 0.5, labels: &labels, classes: 3, beside: 0 };
+    check_features(&texts, &all, &scheme);
+    check_features(&texts, &Choice { at_least: 1, most: 5000, ..all }, &scheme);
 }
 
 #[test]
@@ -217,7 +214,8 @@ proptest! {
         let scheme = NgramScheme { words: 2, inside_words: Some((2, 3)), ..WORDS };
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
-        check_features(&texts, &Choice { at_least, most, relevance: 0.5, labels: &labels, classes: 3 }, &scheme);
+        let choice = Choice { at_least, most, relevance: 0.5, labels: &labels, classes: 3, beside: 0 };
+        check_features(&texts, &choice, &scheme);
     }
 }
 

@@ -62,6 +62,13 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
              読むモデルを書き出してください"
         )));
     }
+    if !config.columns().is_empty() {
+        return Err(Error::Setting(tr!(
+            "writing ONNX: this model reads columns beside the text, which the file has no input for; export a model of texts alone",
+            "ONNX を書き出せません。このモデルはテキスト以外の列も読みますが、ファイルにはその入力がありません。テキストだけを読むモデルを\
+             書き出してください"
+        )));
+    }
     let lacks_ngrams = classifier.ngrams.is_some();
     let mut network = Network::new(&config.model, params);
     let logits = network.logits()?;

@@ -200,10 +200,16 @@ impl<'a> Search<'a> {
             Some(loss) => format!("{number:>3} {loss:>9.4} {:>6.1} %", 100.0 * accuracy),
             None if given_up.is_some() => {
                 let epoch = given_up.unwrap_or_default();
-                let text = tr!("given up after epoch {epoch}: too far behind", "エポック {epoch} で打ち切り（差が大きいため）");
+                let text = tr!(
+                    "given up after epoch {epoch}: too far behind",
+                    "エポック {epoch} で打ち切り（差が大きいため）"
+                );
                 format!("{number:>3}  {text}")
             }
-            None => format!("{number:>3}  {}", tr!("failed: its numbers grew too large", "失敗: 数値が大きくなりすぎました")),
+            None => format!(
+                "{number:>3}  {}",
+                tr!("failed: its numbers grew too large", "失敗: 数値が大きくなりすぎました")
+            ),
         };
         if *number > 0 {
             if log_loss.is_some() {
@@ -378,7 +384,8 @@ impl<'a> Search<'a> {
             Some(prepared) => {
                 let folder = self.folder_of(number)?;
                 let rival = (!is_first).then(|| self.folder_of_network());
-                let given_up = || rival.as_ref().and_then(|rival| hopeless_after(&folder, rival, self.data.valid.len()));
+                let given_up =
+                    || rival.as_ref().and_then(|rival| hopeless_after(&folder, rival, self.data.valid.len()));
                 let mut raced = |event: Event<'_>| {
                     let is_evaluated = matches!(event, Event::Evaluated { .. });
                     shown(event);
