@@ -3,39 +3,16 @@
 use std::collections::HashSet;
 
 use super::label_kind::LabelKind;
-use super::quantity::{Form, Quantity};
+use super::quantity::{Form, Quantity, number};
 use super::record::{Layout, Record};
 use crate::lang::wording::quoted;
 use crate::tr;
-
-/// The largest number, whose square is one too.
-const LARGEST: f64 = 1e100;
 
 /// The share of values that are numbers, above which the others are mistakes.
 const NEARLY_ALL: f64 = 0.8;
 
 /// Fewest different numbers (3): two are two classes.
 pub(super) const LEAST_NUMBERS: usize = 3;
-
-/// Digits and signs of full width as those of ASCII.
-pub(super) fn narrow(c: char) -> char {
-    match c {
-        '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
-        '．' => '.',
-        '，' => ',',
-        '－' | '−' => '-',
-        '／' => '/',
-        c => c,
-    }
-}
-
-/// The number that a field holds, as programs write it, with digits of full width too.
-pub fn number(field: &str) -> Option<f64> {
-    let text: String = field.trim().chars().map(narrow).collect();
-    // "inf" and "nan" are words here.
-    let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
-    text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= LARGEST)
-}
 
 /// The one column of numbers beside the text that is no numbering of the rows, if there is just one.
 pub(super) fn number_column(layout: &Layout, rows: &[&Record], texts: &[Option<usize>]) -> Option<usize> {
@@ -107,15 +84,6 @@ fn is_rating_name(title: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_read_as_people_write_them() {
-        let cases = [("3", 3.0), (" -2.5 ", -2.5), ("1e3", 1000.0), ("４．５", 4.5), ("−1", -1.0), ("+7", 7.0)];
-        cases.iter().for_each(|(field, expected)| assert_eq!(number(field), Some(*expected), "{field}"));
-        for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
-            assert_eq!(number(field), None, "{field}");
-        }
-    }
 
     #[test]
     fn ratings_are_known_by_their_names() {

@@ -1,6 +1,7 @@
 //! Numbers as people write them: `4 stars`, `4/5`, `★★★★☆`, `1,5`, `¥1,200`. All of a column are written alike.
 
-use super::numbers::{narrow, number};
+/// The largest number, whose square is one too.
+const LARGEST: f64 = 1e100;
 
 /// A number and how it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +69,26 @@ impl Quantity {
     }
 }
 
+/// Digits and signs of full width as those of ASCII.
+fn narrow(c: char) -> char {
+    match c {
+        '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
+        '．' => '.',
+        '，' => ',',
+        '－' | '−' => '-',
+        '／' => '/',
+        c => c,
+    }
+}
+
+/// The number that a field holds, as programs write it, with digits of full width too.
+pub fn number(field: &str) -> Option<f64> {
+    let text: String = field.trim().chars().map(narrow).collect();
+    // "inf" and "nan" are words here.
+    let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
+    text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= LARGEST)
+}
+
 /// Digits with a comma in them.
 fn with_commas(digits: &str) -> Option<(f64, Option<Comma>)> {
     if !digits.contains(',') {
@@ -106,6 +127,15 @@ fn out_of(unit: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_read_as_programs_write_them() {
+        let cases = [("3", 3.0), (" -2.5 ", -2.5), ("1e3", 1000.0), ("４．５", 4.5), ("−1", -1.0), ("+7", 7.0)];
+        cases.iter().for_each(|(field, expected)| assert_eq!(number(field), Some(*expected), "{field}"));
+        for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
+            assert_eq!(number(field), None, "{field}");
+        }
+    }
 
     #[test]
     fn numbers_are_read_with_what_stands_around_them() {

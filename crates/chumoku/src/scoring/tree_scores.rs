@@ -1,6 +1,6 @@
 //! Scores of classes that stand in a tree: at each of its levels, and of whole paths.
 
-use super::quick_scores;
+use super::quick::quick_scores;
 use super::resample::{Intervals, Judged, intervals};
 use crate::hierarchy::Hierarchy;
 use serde::{Deserialize, Serialize};

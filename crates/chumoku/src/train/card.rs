@@ -1,5 +1,6 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
+use super::markdown::cell;
 use super::names::{network_name, network_sizes};
 use super::run::plan_json;
 use super::training::held_out;
@@ -326,11 +327,6 @@ pub(super) fn use_section(reads_pairs: bool) -> String {
         "\n\n## Use\n\n```\nchumoku predict THIS_FOLDER {predict}\nchumoku explain THIS_FOLDER {explain}\n```\n",
         "\n\n## 使い方\n\n```\nchumoku predict このフォルダ {predict}\nchumoku explain このフォルダ {explain}\n```\n"
     )
-}
-
-/// A name of the data's in a cell of a table, on one line and without what a terminal would take for a command.
-pub(super) fn cell(name: &str) -> String {
-    name.replace(char::is_control, " ").replace('|', "\\|")
 }
 
 /// Precision and recall of each class.

@@ -1,9 +1,10 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
 use super::beside::Worth;
-use super::card::{cell, report_rows};
+use super::card::report_rows;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
+use super::markdown::cell;
 use super::names::{network_name, network_sizes};
 use super::run::{Ended, plan_json};
 use super::state::Best;

@@ -1,7 +1,7 @@
 //! The report on classes that stand in a tree: scores at each level, and what answering only as far as is sure comes to.
 
 use super::Scores;
-use super::card::cell;
+use super::markdown::cell;
 use crate::caution::{Caution, SureLevels};
 use crate::tr;
 use serde_json::{Value, json};

@@ -16,6 +16,7 @@ mod language;
 mod leak;
 mod levels;
 mod lock;
+mod markdown;
 mod masked;
 mod memory;
 mod names;

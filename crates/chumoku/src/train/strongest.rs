@@ -1,7 +1,7 @@
 //! The n-grams that speak most for each class, by name: a model folder has only their hashes.
 
 use super::TrainingData;
-use super::card::cell;
+use super::markdown::cell;
 use crate::ngram::{Answer, NgramModel};
 use crate::{stages, tr};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! What a search for settings has found, as it stands beside the model: in `metrics.json`, in the model card, in `tune.jsonl`.
 
-use super::card::cell;
+use super::markdown::cell;
 use crate::lang::lang;
 use crate::model_folder::TUNE_LOG;
 use crate::scoring::{Difference, Scores};
