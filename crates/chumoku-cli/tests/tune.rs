@@ -55,7 +55,10 @@ fn settings_are_searched_for_and_can_be_given() {
     assert!(trials[2].ends_with("  inside-words=2-5") && trials[2].contains('±'), "{run:#?}");
     let is_table = |line: &&str| !line.starts_with("Taken") && !line.starts_with("Advice");
     assert!(run.stdout.contains("Settings tried: 14. The best by the 120 validation rows:"), "{run:#?}");
-    assert!(trials.iter().copied().chain(run.stdout.lines().filter(is_table)).all(|line| line.chars().count() <= 80), "{run:#?}");
+    assert!(
+        trials.iter().copied().chain(run.stdout.lines().filter(is_table)).all(|line| line.chars().count() <= 80),
+        "{run:#?}"
+    );
 
     let metrics = place.json("tuned/metrics.json");
     let tuning = &metrics["tuning"];
@@ -66,7 +69,7 @@ fn settings_are_searched_for_and_can_be_given() {
     for trial in &tried[1..] {
         let number = |key: &str| trial[key].as_f64().unwrap();
         assert!((best - number("log_loss") - number("gain")).abs() < 3e-6, "{trial}");
-        assert_eq!(trial["kept"], number("gain") > number("standard_error"), "{trial}");
+        assert_eq!(trial["kept"], number("gain") > number("standard_error"), "of the list: {trial}");
         best = if trial["kept"] == true { number("log_loss") } else { best };
     }
     let kept = tried.iter().rfind(|trial| trial["kept"] == true).unwrap();
@@ -152,11 +155,13 @@ fn a_time_is_a_number_of_trials_and_test_rows_decide_nothing() {
     assert!((accuracy("turned") + accuracy("counted") - 1.0).abs() < 1e-9);
 
     // Trials of another search are not gone on with.
-    let other = [&DATA[..], &["--out", "counted", "--model", "ngrams", "--tune", "3", "--seed", "7", "--resume"]].concat();
+    let other =
+        [&DATA[..], &["--out", "counted", "--model", "ngrams", "--tune", "3", "--seed", "7", "--resume"]].concat();
     let run = place.run(&other);
     assert!(run.code == 2, "{run:#?}");
 
-    let mut japanese = place.command(&[&DATA[..], &["--out", "ja", "--model", "ngrams", "--tune", "4", "--lang", "ja"]].concat());
+    let mut japanese =
+        place.command(&[&DATA[..], &["--out", "ja", "--model", "ngrams", "--tune", "4", "--lang", "ja"]].concat());
     let run = common::Run::of(japanese.output().unwrap()).ok();
     for part in ["試行", "対数損失", "改善", "試した設定: 4 通り"] {
         assert!((run.stderr.clone() + &run.stdout).contains(part), "{part}: {run:#?}");
@@ -174,6 +179,8 @@ fn what_cannot_be_tuned_is_refused() {
     refuses(&["--tune", "3", "--folds", "3"], &["--tune", "--folds", "--set"]);
     refuses(&["--tune", "3", "--watch", "a word"], &["--tune", "--watch", "--set"]);
     refuses(&["--tune", "3", "--task", "labels"], &["--tune", "one class"]);
+    place.write("tiny.csv", "text,label\nabc,a\nabd,a\nxyz,b\nxyy,b\n");
+    place.refuses(&["train", "tiny.csv", "--tune", "3"], &["--tune", "no validation rows", "--valid"]);
     refuses(&["--set", "depth=3"], &["depth", "dropout", "inside-words"]);
     refuses(&["--set", "dropout=3"], &["dropout", "from 0 to 0.9", "3"]);
     refuses(&["--set", "width=64", "--model", "ngrams"], &["--set width", "no network"]);

@@ -140,7 +140,10 @@ pub(super) fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
 pub(super) fn settings(text: &str) -> Result<Adjusted, String> {
     let settings: Adjusted = text.parse()?;
     match settings.is_empty() {
-        true => Err(tr!("expected settings such as dropout=0.2,words=2, found nothing", "dropout=0.2,words=2 のような設定が必要ですが、空です")),
+        true => Err(tr!(
+            "expected settings such as dropout=0.2,words=2, found nothing",
+            "dropout=0.2,words=2 のような設定が必要ですが、空です"
+        )),
         false => Ok(settings),
     }
 }

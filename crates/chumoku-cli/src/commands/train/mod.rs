@@ -183,10 +183,13 @@ fn listen(is_resumed: bool) -> anyhow::Result<()> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        say!("\n{}", match TUNING.load(Ordering::Relaxed) {
-            true => tune::stopping(),
-            false => stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed),
-        });
+        say!(
+            "\n{}",
+            match TUNING.load(Ordering::Relaxed) {
+                true => tune::stopping(),
+                false => stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed),
+            }
+        );
     })?;
     Ok(())
 }

@@ -154,12 +154,13 @@ impl Candidates {
         Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), given: options.set.clone(), plan }
     }
 
-    /// The next settings, given the best so far and the C of their n-gram model; none where there is nothing left to try.
-    pub(super) fn next(&mut self, best: &Adjusted, c: f64) -> Option<Adjusted> {
+    /// The next settings, given the best so far and the C of their n-gram model, and whether they were drawn; none where there
+    /// is nothing left to try.
+    pub(super) fn next(&mut self, best: &Adjusted, c: f64) -> Option<(Adjusted, bool)> {
         while let Some(&change) = self.moves.get(self.next) {
             self.next += 1;
             if let Some(found) = self.untried(best, &[change], c) {
-                return Some(found);
+                return Some((found, false));
             }
         }
         for _ in 0..DRAWS {
@@ -169,7 +170,7 @@ impl Candidates {
             let count = 1 + (u64::from(many) >> 31) as usize;
             let changes: Vec<Move> = [first, second].into_iter().take(count).filter_map(pick).collect();
             if let Some(found) = self.untried(best, &changes, c) {
-                return Some(found);
+                return Some((found, true));
             }
         }
         None
@@ -230,7 +231,7 @@ mod tests {
         let options = TrainOptions { seed, set: best.clone(), ..TrainOptions::default() };
         let mut candidates = Candidates::new(&data("a plain text"), &options, Some(plan()));
         let mut all = Vec::new();
-        while let (Some(found), true) = (candidates.next(&best, 16.0), all.len() < 60) {
+        while let (Some((found, _)), true) = (candidates.next(&best, 16.0), all.len() < 60) {
             all.push(found.to_string());
             if keep(all.len()) {
                 best = found;
@@ -260,7 +261,8 @@ mod tests {
         let given = Adjusted::default();
         let mut japanese = Candidates::new(&data("料理はおいしい"), &TrainOptions::default(), None);
         let mut all = Vec::new();
-        while let Some(found) = japanese.next(&given, 16.0) {
+        while let Some((found, is_drawn)) = japanese.next(&given, 16.0) {
+            assert_eq!(is_drawn, all.len() >= UNSPACED.len(), "{found}");
             assert!(found.settings().all(Setting::is_of_ngrams), "{found}");
             all.push(found.to_string());
         }
