@@ -30,7 +30,8 @@ impl Comparison {
 
     /// Whether the second is to be taken, which was drawn at random or is of the list.
     pub(super) fn is_clear(&self, is_drawn: bool) -> bool {
-        self.gain > if is_drawn { VERY_CLEARLY } else { CLEARLY } * self.standard_error
+        let errors = if is_drawn { VERY_CLEARLY } else { CLEARLY };
+        self.gain > errors * self.standard_error
     }
 }
 
