@@ -42,8 +42,8 @@ fn bytes(place: &Place, out: &str) -> Vec<String> {
     ["model.safetensors", "config.json"].map(|name| sha256(&place.path(out).join(name))).to_vec()
 }
 
-/// Ten trials of n-grams come first; then there are networks.
-const TRIALS: &str = "13";
+/// Eleven trials of n-grams come behind the first; then there are networks.
+const TRIALS: &str = "14";
 
 #[test]
 fn settings_are_searched_for_and_can_be_given() {
@@ -51,10 +51,10 @@ fn settings_are_searched_for_and_can_be_given() {
     data(&place);
     let run = train(&place, "tuned", &["--tune", TRIALS, "--epochs", "2"]);
     let trials: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("trial ")).collect();
-    assert!(trials.len() == 14 && trials[0].contains("log-loss accuracy") && trials[1].contains("  0  "), "{run:#?}");
+    assert!(trials.len() == 15 && trials[0].contains("log-loss accuracy") && trials[1].contains("  0  "), "{run:#?}");
     assert!(trials[2].ends_with("  inside-words=2-5") && trials[2].contains('±'), "{run:#?}");
     let is_table = |line: &&str| !line.starts_with("Taken") && !line.starts_with("Advice");
-    assert!(run.stdout.contains("Settings tried: 13. The best by the 120 validation rows:"), "{run:#?}");
+    assert!(run.stdout.contains("Settings tried: 14. The best by the 120 validation rows:"), "{run:#?}");
     assert!(
         trials.iter().copied().chain(run.stdout.lines().filter(is_table)).all(|line| line.chars().count() <= 80),
         "{run:#?}"
@@ -63,13 +63,13 @@ fn settings_are_searched_for_and_can_be_given() {
     let metrics = place.json("tuned/metrics.json");
     let tuning = &metrics["tuning"];
     let tried = tuning["tried"].as_array().unwrap();
-    assert_eq!((tried.len(), &tuning["valid_rows"], &tried[0]["set"]), (13, &120.into(), &"".into()));
+    assert_eq!((tried.len(), &tuning["valid_rows"], &tried[0]["set"]), (14, &120.into(), &"".into()));
     // What is kept is clearly better than the best before, and what is not is not.
     let mut best = tried[0]["log_loss"].as_f64().unwrap();
     for trial in &tried[1..] {
         let number = |key: &str| trial[key].as_f64().unwrap();
         assert!((best - number("log_loss") - number("gain")).abs() < 3e-6, "{trial}");
-        assert_eq!(trial["kept"], number("gain") > number("standard_error"), "{trial}");
+        assert_eq!(trial["kept"], number("gain") > number("standard_error"), "of the list: {trial}");
         best = if trial["kept"] == true { number("log_loss") } else { best };
     }
     let kept = tried.iter().rfind(|trial| trial["kept"] == true).unwrap();
@@ -88,16 +88,40 @@ fn settings_are_searched_for_and_can_be_given() {
     train(&place, "plain", &["--epochs", "2"]);
     assert_ne!(bytes(&place, "plain")[0], bytes(&place, "given")[0]);
     assert_eq!(place.json("plain/metrics.json")["accuracy"], gain["defaults"]["accuracy"]);
-    assert_eq!(place.read("tuned/tune.jsonl").lines().count(), 14);
+    assert_eq!(place.read("tuned/tune.jsonl").lines().count(), 15);
     let more: Vec<String> = place.names("tuned").into_iter().filter(|name| name != "tune.jsonl").collect();
     assert_eq!(more, place.names("given"));
+}
 
-    // Killed again and again, it comes to the same.
-    let args = [&DATA[..], &["--out", "killed", "--tune", TRIALS, "--epochs", "2"]].concat();
+/// All that the n-gram model could be tuned by, so that it knows nothing of made-up words; and a small network that reads letters.
+const LETTERS: &str = "words=1,inside-words=none,relevance=0.5,c=4,min-texts=2,tokens=characters,layers=1,pooling=max,\
+                       token-dropout=0,width=32,positions=none,min-count=2,dropout=0.1";
+
+#[test]
+fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
+    let place = Place::new();
+    data(&place);
+    let options = ["--tune", "4", "--epochs", "6", "--set", LETTERS];
+    train(&place, "tuned", &options);
+    let metrics = place.json("tuned/metrics.json");
+    let tuning = &metrics["tuning"];
+    let set = tuning["set"].as_str().unwrap();
+    assert!(set.contains("learning-rate=0.002") && tuning["tried"][1]["kept"] == true, "{tuning}");
+    assert_eq!(metrics["plan"]["learning_rate"], 0.002);
+    train(&place, "given", &["--epochs", "6", "--set", set]);
+    assert_eq!(bytes(&place, "tuned"), bytes(&place, "given"));
+
+    let args = [&DATA[..], &["--out", "killed"], &options].concat();
     place.run_in_spite_of_kills(&args);
     assert_eq!(bytes(&place, "killed"), bytes(&place, "tuned"));
     assert_eq!(place.json("killed/metrics.json"), metrics);
     assert_eq!(place.names("killed"), place.names("tuned"));
+    // A larger number goes on from what is known.
+    let more = [&DATA[..], &["--out", "killed", "--tune", "5", "--resume"], &options[2..]].concat();
+    let run = place.run(&more).ok();
+    assert!(run.stderr.contains("4 trials are known already"), "{run:#?}");
+    let tried = |out: &str| choice(&place, out)[0].as_array().unwrap().clone();
+    assert_eq!((tried("killed").len(), &tried("killed")[..4]), (5, &tried("tuned")[..]));
 }
 
 /// What was tried and taken.
@@ -155,6 +179,8 @@ fn what_cannot_be_tuned_is_refused() {
     refuses(&["--tune", "3", "--folds", "3"], &["--tune", "--folds", "--set"]);
     refuses(&["--tune", "3", "--watch", "a word"], &["--tune", "--watch", "--set"]);
     refuses(&["--tune", "3", "--task", "labels"], &["--tune", "one class"]);
+    place.write("tiny.csv", "text,label\nabc,a\nabd,a\nxyz,b\nxyy,b\n");
+    place.refuses(&["train", "tiny.csv", "--tune", "3"], &["--tune", "no validation rows", "--valid"]);
     refuses(&["--set", "depth=3"], &["depth", "dropout", "inside-words"]);
     refuses(&["--set", "dropout=3"], &["dropout", "from 0 to 0.9", "3"]);
     refuses(&["--set", "width=64", "--model", "ngrams"], &["--set width", "no network"]);

@@ -316,8 +316,9 @@ impl Adjusted {
         if let BodyConfig::Transformer(body) = &mut model.body {
             body.num_layers = whole(Setting::Layers).unwrap_or(body.num_layers);
             if let Some(width) = whole(Setting::Width) {
-                // Heads as wide as before.
-                body.num_heads = (width * body.num_heads / body.d_model).max(1);
+                // Heads as wide as before, about.
+                let heads = (width * body.num_heads / body.d_model).max(1);
+                body.num_heads = (1..=heads).rev().find(|heads| width.is_multiple_of(*heads)).unwrap_or(1);
                 (body.d_model, body.d_ff) = (width, 2 * width);
             }
             body.num_heads = whole(Setting::Heads).unwrap_or(body.num_heads);

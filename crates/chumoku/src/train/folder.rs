@@ -89,7 +89,12 @@ impl OutputFolder {
     /// # Errors
     /// If it would replace a file that is none of the old model's, or cannot; either model is then still whole.
     pub fn finish(&self) -> Result<()> {
-        if self.work == self.path { Ok(()) } else { publish(&self.path, &self.work) }
+        if self.work != self.path {
+            publish(&self.path, &self.work)?;
+            // Of a search that the old model's settings were to be bettered by.
+            clear(&self.path.join(TUNE))?;
+        }
+        Ok(())
     }
 }
 

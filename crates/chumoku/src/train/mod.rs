@@ -72,5 +72,5 @@ pub use tag::{TaggerData, TaggerOutcome, TaggerPlan, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
 pub use training::Training;
 pub use translate::{TranslatorOutcome, TranslatorPlan, train_translator};
-pub use tune::{TuneBudget, tune, tune_ngrams};
+pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};
 pub use tuned::{best_trials, gained};

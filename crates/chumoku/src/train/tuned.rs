@@ -129,10 +129,10 @@ fn named(set: &str) -> String {
 fn section(tuning: &Value) -> String {
     let mut card = tr!(
         "\n## Tuning\n\n{} sets of settings were tried, and judged by their log-loss on the {} validation rows; one was kept only \
-         if it was better than the best before by more than its standard error. The smallest log-losses:\n\n\
+         if it was better than the best before by more than its standard error, or twice that if it was drawn at random. The smallest log-losses:\n\n\
          | log-loss | accuracy | settings |\n|---|---|---|\n",
         "\n## チューニング\n\n{} 通りの設定を試し、検証データ {} 行での対数損失で比べました。それまでの最良との差が標準誤差より\
-         大きいときだけ採用しています。対数損失の小さい順:\n\n| 対数損失 | 正解率 | 設定 |\n|---|---|---|\n",
+         大きいとき（無作為に選んだ設定では 2 倍より大きいとき）だけ採用しています。対数損失の小さい順:\n\n| 対数損失 | 正解率 | 設定 |\n|---|---|---|\n",
         tuning["trials"],
         tuning["valid_rows"]
     );

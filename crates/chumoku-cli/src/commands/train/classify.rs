@@ -12,7 +12,10 @@ use chumoku::builtin;
 use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
-use chumoku::train::{Outcome, Scores, TrainingData, network_name, train, train_ngram_classifier, tune, tune_ngrams};
+use chumoku::train::{
+    Outcome, Scores, TrainOptions, TrainingData, check_tune, network_name, train, train_ngram_classifier, tune,
+    tune_ngrams,
+};
 use chumoku::{SideColumn, row, stages, tr};
 use chumoku_view::render;
 use std::io::Write;
@@ -27,6 +30,9 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     describe(&data);
     // Before there is a folder.
     args.class_weights.as_ref().map(|weights| weights.of(&data)).transpose()?;
+    if args.tune.is_some() {
+        check_tune(&data, &TrainOptions::default())?;
+    }
     if args.model() == Model::Ngrams {
         return ngrams(args, &data, threads, start);
     }

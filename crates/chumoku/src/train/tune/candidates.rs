@@ -29,6 +29,7 @@ const SPACED: &[Move] = &[
     To(Setting::Relevance, 0.25),
     To(Setting::InsideWords, 0.0),
     To(Setting::MinTexts, 3.0),
+    To(Setting::Relevance, 0.0),
 ];
 
 /// The same where they do not.
@@ -42,6 +43,7 @@ const UNSPACED: &[Move] = &[
     To(Setting::MinTexts, 1.0),
     To(Setting::Relevance, 0.25),
     To(Setting::MinTexts, 3.0),
+    To(Setting::Relevance, 0.0),
 ];
 
 /// Of a network that is trained from scratch.
@@ -152,22 +154,23 @@ impl Candidates {
         Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), given: options.set.clone(), plan }
     }
 
-    /// The next settings, given the best so far and the C of their n-gram model; none where there is nothing left to try.
-    pub(super) fn next(&mut self, best: &Adjusted, c: f64) -> Option<Adjusted> {
+    /// The next settings, given the best so far and the C of their n-gram model, and whether they were drawn; none where there
+    /// is nothing left to try.
+    pub(super) fn next(&mut self, best: &Adjusted, c: f64) -> Option<(Adjusted, bool)> {
         while let Some(&change) = self.moves.get(self.next) {
             self.next += 1;
             if let Some(found) = self.untried(best, &[change], c) {
-                return Some(found);
+                return Some((found, false));
             }
         }
         for _ in 0..DRAWS {
-            let [many, first, second, third] = self.random.block(self.drawn);
+            let [many, first, second, _] = self.random.block(self.drawn);
             self.drawn += 1;
             let pick = |word: u32| self.moves.get((u64::from(word) * self.moves.len() as u64 >> 32) as usize).copied();
-            let count = 1 + (u64::from(many) * 3 >> 32) as usize;
-            let changes: Vec<Move> = [first, second, third].into_iter().take(count).filter_map(pick).collect();
+            let count = 1 + (u64::from(many) >> 31) as usize;
+            let changes: Vec<Move> = [first, second].into_iter().take(count).filter_map(pick).collect();
             if let Some(found) = self.untried(best, &changes, c) {
-                return Some(found);
+                return Some((found, true));
             }
         }
         None
@@ -228,7 +231,7 @@ mod tests {
         let options = TrainOptions { seed, set: best.clone(), ..TrainOptions::default() };
         let mut candidates = Candidates::new(&data("a plain text"), &options, Some(plan()));
         let mut all = Vec::new();
-        while let (Some(found), true) = (candidates.next(&best, 16.0), all.len() < 60) {
+        while let (Some((found, _)), true) = (candidates.next(&best, 16.0), all.len() < 60) {
             all.push(found.to_string());
             if keep(all.len()) {
                 best = found;
@@ -258,12 +261,13 @@ mod tests {
         let given = Adjusted::default();
         let mut japanese = Candidates::new(&data("料理はおいしい"), &TrainOptions::default(), None);
         let mut all = Vec::new();
-        while let Some(found) = japanese.next(&given, 16.0) {
+        while let Some((found, is_drawn)) = japanese.next(&given, 16.0) {
+            assert_eq!(is_drawn, all.len() >= UNSPACED.len(), "{found}");
             assert!(found.settings().all(Setting::is_of_ngrams), "{found}");
             all.push(found.to_string());
         }
         assert!(all[0] == "characters=5" && all.iter().all(|set| !set.contains("words")), "{all:?}");
-        // One change or more of nine: they come to an end.
+        // One change or two of ten: they come to an end.
         assert!((9..300).contains(&all.len()), "{}", all.len());
     }
 }

@@ -44,7 +44,7 @@ type Judged = (Scores, Vec<bool>);
 /// What `train` may end with; [`Error::Interrupted`] when stopped: finished trials are kept, and `resume` goes on from them.
 pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<Outcome> {
     training.begin(ModelKind::Classifier)?;
-    check(data, &training.options)?;
+    check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
     let folder = out.join(TUNE);
     let mut search = Search::new(data, &training.options, (out, stop), true)?;
@@ -81,7 +81,7 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
 /// As [`tune`].
 pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<NgramOutcome> {
     training.begin(ModelKind::Ngrams)?;
-    check(data, &training.options)?;
+    check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
     let folder = out.join(TUNE);
     let mut search = Search::new(data, &training.options, (out, stop), false)?;
@@ -108,7 +108,10 @@ pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Traini
 }
 
 /// Refuses what settings cannot be searched for with.
-fn check(data: &TrainingData, options: &TrainOptions) -> Result<()> {
+///
+/// # Errors
+/// If there are no validation rows, or something is asked for that the search has no place for.
+pub fn check_tune(data: &TrainingData, options: &TrainOptions) -> Result<()> {
     let refused = |problem: String| Err(Error::Setting(problem));
     if data.valid.is_empty() {
         return refused(tr!(

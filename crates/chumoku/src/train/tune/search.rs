@@ -97,7 +97,6 @@ impl<'a> Search<'a> {
         if !options.resume {
             clear(&folder)?;
         }
-        fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
         // What does not change results is left out: whoever goes on may watch another text.
         let of_results =
             TrainOptions { resume: false, watch: None, checkpoint_every: Duration::ZERO, ..options.clone() };
@@ -105,6 +104,7 @@ impl<'a> Search<'a> {
         let fingerprint = format!("{version} {has_network} {of_results:?} {}", data.fingerprint());
         let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
         let log = TrialLog::open(&folder, out, options.resume, &fingerprint)?;
+        fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
         let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
         let best = Best { set: options.set.clone(), network_trial: 0, c: 0.0, ngrams: None, network: None };
         let options = TrainOptions { watch: None, ..options.clone() };
@@ -127,8 +127,11 @@ impl<'a> Search<'a> {
             if matches!(budget, TuneBudget::Trials(most) if number >= most) {
                 break;
             }
-            let next = if number == 0 { Some(given.clone()) } else { candidates.next(&self.best.set, self.best.c) };
-            let Some(set) = next else {
+            let next = match number {
+                0 => Some((given.clone(), false)),
+                _ => candidates.next(&self.best.set, self.best.c),
+            };
+            let Some((set, is_drawn)) = next else {
                 let text = tr!("there is nothing left to try", "試す設定がなくなりました");
                 observe(Event::Said(label("tune"), text));
                 break;
@@ -144,7 +147,7 @@ impl<'a> Search<'a> {
                             Some(time.as_secs_f64() - spent - self.reserve(plan.as_ref()))
                         }
                     };
-                    match self.try_out(&set, left.filter(|_| number > 0), observe) {
+                    match self.try_out((&set, is_drawn), left.filter(|_| number > 0), observe) {
                         Ok((trial, halves)) => {
                             self.log.add(trial.clone())?;
                             self.take(&trial, &set, halves)?;
@@ -178,8 +181,8 @@ impl<'a> Search<'a> {
             TuneBudget::Time(time) => tr!("for {} s", "{} 秒間", time.as_secs()),
         };
         let text = tr!(
-            "{how_long}, judged by the log-loss of {rows} validation rows; kept is what is better by more than the error",
-            "{how_long}。検証データ {rows} 行の対数損失で比べ、標準誤差より大きく改善したものを採用します"
+            "{how_long}, judged by the log-loss of {rows} validation rows; kept is what is better by more than the error, twice the error where drawn at random",
+            "{how_long}。検証データ {rows} 行の対数損失で比べ、標準誤差（無作為な設定ではその 2 倍）より大きく改善したものを採用します"
         );
         observe(Event::Said(label("tune"), text));
         if known > 0 {
@@ -302,10 +305,10 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Tries settings, in the time that is `left`.
+    /// Tries settings, drawn or of the list, in the time that is `left`.
     fn try_out(
         &mut self,
-        set: &Adjusted,
+        (set, is_drawn): (&Adjusted, bool),
         left: Option<f64>,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<(Trial, Option<[LogP; 2]>), Ending> {
@@ -432,7 +435,7 @@ impl<'a> Search<'a> {
         trial.log_loss = Some(rounded(log_loss));
         trial.accuracy = rounded(accuracy);
         (trial.gain, trial.standard_error) = (rounded(comparison.gain), rounded(comparison.standard_error));
-        trial.kept = is_first || comparison.is_clear();
+        trial.kept = is_first || comparison.is_clear(is_drawn);
         Ok((trial, Some([ngrams, network])))
     }
 
