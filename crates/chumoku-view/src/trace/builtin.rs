@@ -10,7 +10,7 @@ macro_rules! examples {
     };
 }
 
-const EXAMPLES: [(&str, &str); 22] = examples![
+const EXAMPLES: [(&str, &str); 23] = examples![
     "two-tokens",
     "school",
     "cat-and-fish",
@@ -23,6 +23,7 @@ const EXAMPLES: [(&str, &str); 22] = examples![
     "causal",
     "heads",
     "review-loss",
+    "training-step",
     "input-numbers",
     "one-head-parameters",
     "heads-parameters",
