@@ -386,6 +386,8 @@ fn trace_shows_an_example_in_every_form() {
     }
     let backward = place.run(&["trace", "--example", "review-loss", "--backward", "--depth", "steps"]).ok().stdout;
     assert!(backward.contains("dX = dQ W_Qᵀ + dK W_Kᵀ + dV W_Vᵀ + dR"), "{backward}");
+    let step = place.run(&["trace", "--example", "training-step", "--backward", "--depth", "steps"]).ok().stdout;
+    assert!(step.contains("W_C⁺ = (1 − 0.1 · 0.01) · W_C − Δ(W_C)") && step.contains("ℒ⁺ = "), "{step}");
     place.run(&["trace", "--example", "book", "--format", "xlsx", "--out", "book.xlsx"]).ok();
     assert!(std::fs::read(place.path("book.xlsx")).unwrap().starts_with(b"PK"));
 }

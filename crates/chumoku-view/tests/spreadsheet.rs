@@ -9,6 +9,7 @@ use chumoku_view::Lang;
 use chumoku_view::trace::{
     AttentionPlace, StepKind, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
 };
+use common::layers::{layers, stepped};
 use common::spreadsheet::{Book, Calculated, Cell, Place, Value, stripped};
 use common::traces::{INFINITE, ODD, infinite, number, odd, one_token};
 use common::{Numbers, with};
@@ -273,7 +274,7 @@ fn shown(sheets: &Calculated<'_>, at: Place) -> f64 {
 fn changed(case: &Case, trace: &Trace, draw: &mut Numbers) -> ((Place, f64), Case) {
     let mut below = |n: usize| ((draw.next() * n as f32) as usize).min(n - 1);
     // The rows of a target would have another sum.
-    let is_free = |step: &TraceStep| step.formula.is_none() && step.name() != "target";
+    let is_free = |step: &TraceStep| step.formula.is_none() && step.kind == StepKind::Value && step.name() != "target";
     let given: Vec<_> = blocks(trace).into_iter().filter(|(step, _)| is_free(step)).collect();
     let (step, (sheet, row, column)) = given[below(given.len())];
     let [i, j] = [below(step.value.nrows()), below(step.value.ncols())];
@@ -348,29 +349,50 @@ fn formulas_alone_come_to_the_numbers_and_follow_every_change() {
     }
 }
 
-#[test]
-fn gradients_are_formulas_and_follow_every_change() {
+/// Examples with gradients, every rule among them, and steps of AdamW.
+fn with_gradients() -> Vec<Case> {
     let heads = r#"{"inputs": {"X": [[1, 0.5, -1, 2], [0, 1, 0.25, -0.5]], "W_Q": [[1, 0], [0, 1], [0.5, 1], [0, 1]],
         "W_K": [[0, 1], [1, 1], [0.5, 0.25], [0, 1]], "b_K": [0.3, 0], "W_V": [[1, 0], [0, 1], [0.5, 0], [0, -1]],
         "W_O": [[1, 0, 0, 0.5], [0, 1, 0, 0]], "W_class": [[1, 0, -1], [0, 1, 0.5], [0.5, 0.5, 0], [1, -1, 0]],
         "target": [[0, 1, 0], [0.5, 0.25, 0.25]]}, "options": {"num_heads": 2, "causal": true, "residual": true}}"#;
-    let review =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("worked/review-loss.json")).unwrap();
+    let built_in = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("worked/{name}.json"));
+        let mut file: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        file.as_object_mut().unwrap().remove("claims");
+        file
+    };
+    let mut cases = vec![
+        Case { name: "review".into(), file: built_in("review-loss"), head: 0 },
+        Case { name: "heads backward".into(), file: serde_json::from_str(heads).unwrap(), head: 1 },
+        Case { name: "training step".into(), file: built_in("training-step"), head: 0 },
+        Case { name: "stepped".into(), file: stepped(), head: 1 },
+    ];
+    let layers = layers().into_iter().enumerate();
+    cases.extend(layers.map(|(i, file)| Case { name: format!("layer {i}"), file, head: 0 }));
+    cases
+}
+
+#[test]
+fn gradients_are_formulas_and_follow_every_change() {
     let mut draw = Numbers::new(5);
-    for (name, text, head) in [("review", &review[..], 0), ("heads", heads, 1)] {
-        let case = Case { name: name.into(), file: serde_json::from_str(text).unwrap(), head };
+    for case in with_gradients() {
         let backward = |case: &Case| example(&case.file).trace_backward(case.head).unwrap();
-        let trace = backward(&case);
-        assert_eq!(trace.steps.last().unwrap().symbol, "dX");
+        let (name, trace) = (&case.name, backward(&case));
         let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
         assert_comes_to(name, &trace, |at| shown(&book.calculated(), at));
-        for _ in 0..8 {
+        for _ in 0..4 {
             let ((at, x), new) = changed(&case, &trace, &mut draw);
             let mut book = book.clone();
             assert!(matches!(book.cells.insert(at, Cell::Number(x)), Some(Cell::Number(_))));
             let sheets = book.calculated();
             assert_comes_to(&format!("{name} with {x} at {at:?}"), &backward(&new), |at| shown(&sheets, at));
         }
+    }
+    // What follows after the step and is not shown stands on the second sheet.
+    let trace = builtin("training-step").unwrap().trace_backward(0).unwrap();
+    for (lang, names) in [(Lang::En, ["Trace", "Other steps"]), (Lang::Ja, ["計算の手順", "ほかの手順"])] {
+        let book = Book::read(&trace.to_xlsx(&with(*OPTIONS, |o| o.lang = lang)).unwrap());
+        assert_eq!(book.sheets, names);
     }
 }
 
@@ -513,13 +535,19 @@ fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_input() {
         std::fs::write(folder.path().join(format!("{name}.xlsx")), bytes).unwrap();
         expected.push((name, trace));
     };
-    for (number, case) in cases().iter().chain([&model().1]).enumerate() {
-        let trace = case.trace();
+    let (plain, gradients) = (cases(), with_gradients());
+    let all = plain.iter().chain([&model().1]).map(|case| (case, false));
+    for (number, (case, is_backward)) in all.chain(gradients.iter().map(|case| (case, true))).enumerate() {
+        let traced = |case: &Case| match is_backward {
+            true => example(&case.file).trace_backward(case.head).unwrap(),
+            false => case.trace(),
+        };
+        let trace = traced(case);
         let bytes = trace.to_xlsx(&OPTIONS).unwrap();
         let ((at, x), new) = changed(case, &trace, &mut draw);
         let name = format!("{number} {}", case.name);
         let (sheet, cell) = (at.0, format!("{}{}", column(at.2), at.1 + 1));
-        put(format!("{name} changed"), stripped(&bytes, &[(sheet, cell, x)]), new.trace());
+        put(format!("{name} changed"), stripped(&bytes, &[(sheet, cell, x)]), traced(&new));
         put(name, stripped(&bytes, &[]), trace);
     }
     for (name, trace) in [("odd", odd()), ("one", one_token()), ("infinite", infinite())] {
@@ -529,7 +557,9 @@ fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_input() {
     let names: Vec<String> = expected.iter().map(|(name, _)| name.clone()).collect();
     let read = by_libreoffice(folder.path(), &names);
     for (name, trace) in expected {
-        let other = if trace.others.is_empty() { Vec::new() } else { read(&name, "Other heads") };
+        let is_after = trace.others.iter().any(|step| step.kind == StepKind::After);
+        let rest = if is_after { "Other steps" } else { "Other heads" };
+        let other = if trace.others.is_empty() { Vec::new() } else { read(&name, rest) };
         let sheets = [read(&name, "Trace"), other];
         assert_comes_to(&name, &trace, |(sheet, row, column)| number(&sheets[sheet][row][column]));
     }

@@ -6,10 +6,12 @@
 mod common;
 
 use chumoku_view::Lang;
-use chumoku_view::trace::{Depth, Trace, TraceOptions, builtin};
+use chumoku_view::trace::{Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin};
 use common::browser::{between, open, visit};
+use common::layers::{layers, stepped};
 use common::traces::{number, odd, one_token, wide};
 use common::with;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
@@ -21,7 +23,8 @@ fn options(lang: Lang) -> TraceOptions {
 
 fn all() -> Vec<(&'static str, Trace)> {
     let causal = builtin("causal").unwrap().trace(0).unwrap();
-    vec![("causal", causal), ("odd", odd()), ("one", one_token()), ("wide", wide())]
+    let step = builtin("training-step").unwrap().trace_backward(0).unwrap();
+    vec![("causal", causal), ("step", step), ("odd", odd()), ("one", one_token()), ("wide", wide())]
 }
 
 /// The cells of each table, row by row.
@@ -57,7 +60,10 @@ fn the_browser_shows_every_number_and_asks_for_nothing() {
                     }
                 }
             }
-            assert!(!visit.out.contains("<script"), "{name}");
+            // Its program, and the one script whose hash the policy holds.
+            assert_eq!(visit.out.matches("<script").count(), 2, "{name}");
+            assert!(visit.out.contains("<script type=\"application/json\" id=\"program\">"), "{name}");
+            assert!(visit.out.contains("<div class=\"live\" id=\"live\">"), "{name}: the script ran");
         }
     }
 }
@@ -70,6 +76,11 @@ fn a_request_and_a_violation_would_be_seen() {
     let Some(refused) = visit(&page, "", &[DOM.into()]) else { return };
     assert!(refused.said.contains("Content Security Policy") && refused.said.contains("asked.png"), "{}", refused.said);
     assert!(refused.requests.is_empty(), "{:?}", refused.requests);
+    let script =
+        one_token().to_html(&options(Lang::En)).replace("</main>", "</main><script>document.title = 1</script>");
+    let refused = visit(&script, "", &[DOM.into()]).unwrap();
+    assert!(refused.said.contains("Content Security Policy"), "{}", refused.said);
+    assert!(!refused.out.contains("<title>1</title>"));
     let asked = visit(&without_policy(&page), "", &[DOM.into()]).unwrap();
     assert!(asked.requests.iter().any(|address| address.ends_with("asked.png")), "{:?}", asked.requests);
 }
@@ -92,6 +103,69 @@ fn found(page: &str, script: &str, arguments: &[&str]) -> Option<Vec<String>> {
     let dom = open(&page, "", &arguments)?;
     let log = between(&dom, "<pre id=\"log\">", "</pre>").replace("&gt;", ">").replace("&amp;", "&");
     Some(log.lines().map(str::to_owned).collect())
+}
+
+/// What the page shows of each step: its numbers, and the one that is written out. What is left of numbers that cancel each
+/// other counts as nothing: it comes of the last digit of an exponential.
+const SHOWN: &str = "
+    const shown = () => all('details').map(d => d.id + ': '
+      + [...d.querySelectorAll('tbody td, .expanded')].map(e => e.textContent).join(' ')
+        .replace(/\\(?-?\\d(\\.\\d+)?e-(1[5-9]|2\\d)\\)?/g, '0'));
+    const put = (at, i, j, text) => { const cell = document.getElementById(at).querySelectorAll('tbody tr')[i].querySelectorAll('td')[j];
+      cell.focus(); cell.textContent = text; cell.dispatchEvent(new Event('input')); cell.blur(); };
+    const edited = () => [document.body.className, $('#reset').disabled, $('#bad').hidden, all('.bad').length].join();";
+
+#[test]
+fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
+    let file = |name: &str| -> Value {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("worked/{name}.json"));
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let mut layers = layers();
+    let cases = [
+        (file("training-step"), 0, "W_1", [0, 2], "-0.75"),
+        (stepped(), 1, "X", [2, 1], "0.3125"),
+        (layers.swap_remove(2), 0, "W_K", [1, 0], "-1.5"),
+        (layers.swap_remove(1), 1, "gamma", [0, 3], "1e-1"),
+        (layers.swap_remove(1), 0, "W_dense", [0, 2], "−.5"),
+    ];
+    let trace = |file: &Value, head| {
+        let mut file = file.clone();
+        file.as_object_mut().unwrap().remove("claims");
+        WorkedExample::parse(&file.to_string()).and_then(|e| e.trace_backward(head)).unwrap()
+    };
+    for (number, (file, head, name, [i, j], text)) in cases.into_iter().enumerate() {
+        let options = with(options(Lang::En), |o| o.digits = [4, 9][number % 2]);
+        let page = trace(&file, head).to_html(&options);
+        let other = if text == "1e-1" { "7" } else { "1e-1" };
+        let script = format!(
+            "{SHOWN} const before = shown(); const same = () => shown().filter((line, k) => line != before[k]).length;
+             // Of two classes one share alone sums to something else.
+             put('target', 0, 0, '0.5'); log.push(same(), edited()); $('#reset').click(); log.push(same(), edited()); put('{name}', {i}, {j}, '{other}');
+             log.push(shown().filter((line, k) => line != before[k]).length > 5, edited());
+             $('#reset').click(); log.push(shown().filter((line, k) => line != before[k]).join('|'), edited());
+             put('{name}', {i}, {j}, 'one'); log.push(shown().filter((line, k) => line != before[k]).length, edited());
+             put('{name}', {i}, {j}, '{text}'); log.push(edited(), ...shown());"
+        );
+        let Some(log) = found(&page, &script, &[]) else { return };
+        assert!(log[1].starts_with(",false,false,"), "{log:?}");
+        assert_eq!([&log[0], &log[2], &log[3]], ["1", "0", ",true,true,0"], "{name}");
+        // With the number as it was every one is as it was printed, and what is no number changes nothing but its cell.
+        let expected =
+            ["true", "edited,false,true,0", "", ",true,true,0", "1", ",false,false,1", "edited,false,true,0"];
+        assert_eq!(log[4..11], expected, "{name}");
+        let mut new = file.clone();
+        let rows = &mut new["inputs"][name];
+        let entry = if rows[0].is_array() { &mut rows[i][j] } else { &mut rows[j] };
+        *entry = json!(text.replace('−', "-").parse::<f64>().unwrap());
+        let page = trace(&new, head).to_html(&options);
+        let expected = found(&page, &format!("{SHOWN} log.push(...shown());"), &[]).unwrap();
+        assert!(expected.len() > 40, "{}", expected.len());
+        for (found, expected) in log[11..].iter().zip(&expected) {
+            assert_eq!(found, expected, "case {number}");
+        }
+        assert_eq!(log.len() - 11, expected.len());
+    }
 }
 
 #[test]
@@ -117,7 +191,7 @@ fn the_keyboard_reaches_everything_in_order() {
         // The browser's own order: no element of the page stands out of it.
         const stops = all('a[href], input, summary, [tabindex]').filter(e => e.tabIndex >= 0 && (e.type != 'radio' || e.checked));
         log.push(stops.filter(e => e.tabIndex > 0).length);
-        log.push(stops.map(e => e.className.split(' ')[0] || e.localName).join(' '));
+        log.push(stops.map(e => e.isContentEditable ? 'cell' : e.className.split(' ')[0] || e.localName).join(' '));
         const ids = all('[id]').map(e => e.id); log.push(ids.length - new Set(ids).size);
         log.push(all('nav a').filter(a => !document.getElementById(a.hash.slice(1))).length);
         const named = all('.scroll').filter(e => document.getElementById(e.getAttribute('aria-labelledby'))?.innerText);
@@ -131,9 +205,28 @@ fn the_keyboard_reaches_everything_in_order() {
         const step = $('details'); step.querySelector('summary').click(); log.push(step.open);";
     let Some(log) = found(&trace.to_html(&options(Lang::En)), script, &["--window-size=1000,700"]) else { return };
     let count = trace.steps.len();
-    let stops = format!("skip input{}{}", " a".repeat(count), " summary scroll".repeat(count));
+    // Of what is given Tab reaches one cell, from which arrows lead to the others.
+    let step = |step: &TraceStep| if step.formula.is_none() { " summary scroll cell" } else { " summary scroll" };
+    let steps: String = trace.steps.iter().map(step).collect();
+    let stops = format!("skip input{}{steps}", " a".repeat(count));
     let fourth = format!("#{}", trace.steps[3].name());
     assert_eq!(log, ["0", &stops, "0", "0", "0", "false", "true", "steps", &fourth, "in view", "false"]);
+}
+
+#[test]
+fn arrows_lead_from_cell_to_cell() {
+    let script = "
+        const table = document.getElementById('X'), rows = [...table.querySelectorAll('tbody tr')].map(r => [...r.querySelectorAll('td')]);
+        const where = () => rows.map((r, i) => r.map((c, j) => c === document.activeElement ? [i, j] : [])).flat(2).join();
+        const press = key => { document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+          log.push(where()); };
+        // The whole number is shown where somebody is about to change it.
+        rows[0][0].focus(); log.push(rows[0][0].textContent); ['Enter', 'ArrowRight', 'ArrowUp', 'ArrowLeft', 'ArrowUp'].forEach(press);
+        rows[1][1].focus(); log.push(rows[0][0].textContent);";
+    let file = r#"{"inputs": {"X": [[0.123456, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]]}}"#;
+    let page = WorkedExample::parse(file).unwrap().trace(0).unwrap().to_html(&options(Lang::En));
+    let Some(log) = found(&page, script, &[]) else { return };
+    assert_eq!(log, ["0.123456", "1,0", "1,1", "0,1", "0,0", "0,0", "0.1235"]);
 }
 
 /// Every text against what is behind it, by WCAG's contrast; and that the theme is the system's.
@@ -202,14 +295,16 @@ fn screenshots() {
     fs::create_dir_all(&folder).expect("a folder for screenshots");
     for (theme, scheme) in [("dark", 0), ("light", 1)] {
         for lang in [Lang::En, Lang::Ja] {
-            for (name, trace) in all().into_iter().filter(|(name, _)| ["causal", "wide"].contains(name)) {
+            for (name, trace) in all().into_iter().filter(|(name, _)| ["causal", "step", "wide"].contains(name)) {
                 let file = folder.join(format!("trace-{name}-{theme}-{}.png", lang.code()));
                 // One from an earlier run must not pass for this one's.
                 let _ = fs::remove_file(&file);
+                // On a phone too, in one of both languages.
+                let size = if name == "step" && lang == Lang::Ja { "500,4200" } else { "1100,4200" };
                 let arguments = [
                     format!("--screenshot={}", file.display()),
                     format!("--blink-settings=preferredColorScheme={scheme}"),
-                    "--window-size=1100,4200".to_owned(),
+                    format!("--window-size={size}"),
                 ];
                 if open(&trace.to_html(&options(lang)), "", &arguments).is_none() {
                     return;

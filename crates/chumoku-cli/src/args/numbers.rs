@@ -69,7 +69,7 @@ pub(crate) struct Trace {
     /// The head, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::at_least_one)]
     pub(crate) head: usize,
-    /// Go on to the gradients of an example's loss, back to what is given
+    /// Go on to the gradients of an example's loss, back to what is given, and to a step of AdamW if it has an optimizer
     #[arg(long, conflicts_with = "model")]
     pub(crate) backward: bool,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its

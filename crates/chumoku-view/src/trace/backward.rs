@@ -1,6 +1,7 @@
 //! The gradients of the loss, from the loss back to what is given: a rule for each operation.
 
-use super::operation::{Operation, StepId};
+use super::kind::StepKind;
+use super::operation::{Curve, NormGradient, Operation, StepId};
 use super::program::Program;
 use super::quantity::Quantity;
 use chumoku::nn::Pooling;
@@ -16,8 +17,8 @@ enum Part {
     Same(StepId),
     /// What stands in the columns from here on: of a step whose columns were shared out to heads.
     Columns(usize, StepId),
-    /// Something that nothing else is added to.
-    Alone(Operation),
+    /// Something else, which is a step of its own where there are other parts.
+    Other(Operation),
 }
 
 impl Program {
@@ -37,37 +38,40 @@ impl Program {
                 "勾配: 出発点となる損失が必要です。inputs.target と、ロジットが導ける値を与えてください"
             ));
         };
-        let mut parts: HashMap<StepId, Vec<Part>> = HashMap::new();
+        let mut parts: HashMap<StepId, Vec<(StepId, Part)>> = HashMap::new();
         // Of softmax and cross-entropy together: (p − y)/n.
         let over = self.value(target).nrows() as f64;
         let first = Operation::Difference { of: [probabilities, target], over };
-        parts.insert(logits, vec![Part::Alone(first)]);
+        parts.insert(logits, vec![(probabilities, Part::Other(first))]);
         // What a step is made of stands before it.
         for id in (0..=logits).rev() {
             let Some(of_step) = parts.remove(&id) else { continue };
             let operation = self.sum_of(id, of_step)?;
-            let gradient = self.gradient(id, operation)?;
+            let gradient = self.compute_of(id, StepKind::Gradient, "", operation)?;
             for (source, part) in self.parts(id, gradient)? {
-                parts.entry(source).or_default().push(part);
+                parts.entry(source).or_default().push((id, part));
             }
         }
         Ok(())
     }
 
-    /// All parts of a step's gradient together.
-    fn sum_of(&self, id: StepId, mut parts: Vec<Part>) -> Result<Operation, String> {
-        if let [Part::Alone(operation)] = &parts[..] {
+    /// All parts of a step's gradient together, each with the step that it comes through.
+    fn sum_of(&mut self, id: StepId, mut parts: Vec<(StepId, Part)>) -> Result<Operation, String> {
+        if let [(_, Part::Other(operation))] = &parts[..] {
             return Ok(operation.clone());
         }
         // The last that were made of a step come first.
         parts.reverse();
         let (mut pairs, mut added, mut columns) = (Vec::new(), Vec::new(), Vec::new());
-        for part in parts {
+        for (through, part) in parts {
             match part {
                 Part::Product(pair) => pairs.push(pair),
                 Part::Same(gradient) => added.push(gradient),
                 Part::Columns(start, gradient) => columns.push((start, gradient)),
-                Part::Alone(_) => return Err(self.no_rule(id)),
+                Part::Other(operation) => {
+                    let symbol = self.step(through).symbol();
+                    added.push(self.compute_of(id, StepKind::GradientPart, &symbol, operation)?);
+                }
             }
         }
         match columns.is_empty() {
@@ -85,24 +89,24 @@ impl Program {
     }
 
     /// What a step's gradient adds to those of the steps that it is made of.
-    fn parts(&self, id: StepId, g: StepId) -> Result<Vec<(StepId, Part)>, String> {
-        use Part::{Alone, Product, Same};
-        Ok(match &self.step(id).operation {
+    fn parts(&mut self, id: StepId, g: StepId) -> Result<Vec<(StepId, Part)>, String> {
+        use Part::{Other, Product, Same};
+        Ok(match &self.step(id).operation.clone() {
             Operation::Given => Vec::new(),
             Operation::Sum([a, b]) => vec![(*a, Same(g)), (*b, Same(g))],
             // Y = A B + b: dA = dY Bᵀ, dB = Aᵀ dY, db = Σᵢ dY
             Operation::Product { factors: [a, b], bias } => {
-                let bias = bias.iter().map(|bias| (*bias, Alone(Operation::ColumnSums(g))));
-                let factors = [(*a, Product([g, *b])), (*b, Alone(Operation::TransposedProduct([*a, g])))];
+                let bias = bias.iter().map(|bias| (*bias, Other(Operation::ColumnSums(g))));
+                let factors = [(*a, Product([g, *b])), (*b, Other(Operation::TransposedProduct([*a, g])))];
                 factors.into_iter().chain(bias).collect()
             }
             Operation::Mixture([a, b]) => {
-                vec![(*a, Product([g, *b])), (*b, Alone(Operation::TransposedProduct([*a, g])))]
+                vec![(*a, Product([g, *b])), (*b, Other(Operation::TransposedProduct([*a, g])))]
             }
             // S = A Bᵀ: dA = dS B, dB = dSᵀ A
             Operation::ProductTransposed([a, b]) => {
                 let of_a = Operation::Product { factors: [g, *b], bias: None };
-                vec![(*a, Alone(of_a)), (*b, Alone(Operation::TransposedProduct([g, *a])))]
+                vec![(*a, Other(of_a)), (*b, Other(Operation::TransposedProduct([g, *a])))]
             }
             Operation::Columns { of, range } => vec![(*of, Part::Columns(range.start, g))],
             Operation::Joined(all) => {
@@ -110,39 +114,116 @@ impl Program {
                 let part = |id: &StepId| {
                     let range = start..start + self.value(*id).ncols();
                     start = range.end;
-                    (*id, Alone(Operation::Columns { of: g, range }))
+                    (*id, Other(Operation::Columns { of: g, range }))
                 };
                 all.iter().map(part).collect()
             }
-            Operation::Scaled { of, factor } => vec![(*of, Alone(Operation::Scaled { of: g, factor: *factor }))],
+            Operation::Scaled { of, factor } => vec![(*of, Other(Operation::Scaled { of: g, factor: *factor }))],
             // Where nothing is seen the weight is 0, and so is its gradient.
             Operation::Masked { of, .. } | Operation::Biased { of, .. } => vec![(*of, Same(g))],
             Operation::Shares { of: exponentials, .. } => match &self.step(*exponentials).operation {
                 Operation::Exponentials { of, .. } => {
-                    vec![(*of, Alone(Operation::SoftmaxGradient { shares: id, gradient: g }))]
+                    let of = *of;
+                    if self.step(id).quantity == Quantity::Weights {
+                        self.jacobian(id)?;
+                    }
+                    vec![(of, Other(Operation::SoftmaxGradient { shares: id, gradient: g }))]
                 }
                 _ => return Err(self.no_rule(id)),
             },
             Operation::Pooled { of, ways } => {
                 let rows = self.value(*of).nrows();
-                let over = match &ways[..] {
-                    [Pooling::Mean] => rows as f64,
-                    [Pooling::MeanSqrtLength] => (rows as f64).sqrt(),
+                let spread = |over| Operation::Spread { of: g, rows, over };
+                let operation = match ways[..] {
+                    [Pooling::Mean] => spread(rows as f64),
+                    [Pooling::MeanSqrtLength] => spread((rows as f64).sqrt()),
+                    [way @ (Pooling::First | Pooling::Last | Pooling::Max)] => {
+                        Operation::Placed { of: *of, gradient: g, way }
+                    }
                     _ => return Err(self.no_rule(id)),
                 };
-                vec![(*of, Alone(Operation::Spread { of: g, rows, over }))]
+                vec![(*of, Other(operation))]
+            }
+            Operation::UnitLength(of) => {
+                vec![(*of, Other(Operation::UnitGradient { of: *of, unit: id, gradient: g }))]
+            }
+            // The other way round.
+            Operation::Turned { of, angles, is_back } => {
+                vec![(*of, Other(Operation::Turned { of: g, angles: *angles, is_back: !is_back }))]
+            }
+            // Y = A ∘ B: dA = dY ∘ B, dB = dY ∘ A
+            Operation::Hadamard([a, b]) => {
+                vec![(*a, Other(Operation::Hadamard([g, *b]))), (*b, Other(Operation::Hadamard([g, *a])))]
+            }
+            // Y = f(A): dA = dY ∘ f′(A)
+            Operation::Activated { of, activation } => {
+                self.through_curve(id, *of, g, Curve::Activation(*activation))?
+            }
+            Operation::Tanh(of) => self.through_curve(id, *of, g, Curve::Tanh)?,
+            Operation::Normalised { of, gamma, beta, epsilon } => {
+                let bare = Operation::Normalised { of: *of, gamma: None, beta: None, epsilon: *epsilon };
+                let made =
+                    NormGradient { of: *of, plain: id, gamma: *gamma, gradient: g, epsilon: *epsilon, is_rms: false };
+                self.through_norm(id, bare, made, *beta)?
+            }
+            Operation::RmsNormalised { of, gamma, epsilon } => {
+                let bare = Operation::RmsNormalised { of: *of, gamma: None, epsilon: *epsilon };
+                let made =
+                    NormGradient { of: *of, plain: id, gamma: *gamma, gradient: g, epsilon: *epsilon, is_rms: true };
+                self.through_norm(id, bare, made, None)?
             }
             _ => return Err(self.no_rule(id)),
         })
     }
 
+    /// The parts of what an entrywise function was applied to.
+    fn through_curve(
+        &mut self,
+        id: StepId,
+        of: StepId,
+        g: StepId,
+        curve: Curve,
+    ) -> Result<Vec<(StepId, Part)>, String> {
+        let symbol = self.step(of).symbol();
+        let slope = self.compute_of(id, StepKind::Slope, &symbol, Operation::Slope { of, curve })?;
+        Ok(vec![(of, Part::Other(Operation::Hadamard([g, slope])))])
+    }
+
+    /// The parts of what was normalised, and of γ and β: Y = γ ∘ X̂ + β with the rows X̂ that `bare` comes to, so that
+    /// dβ = Σᵢ dY and dγ = Σᵢ dY ∘ X̂ (Ba, Kiros and Hinton 2016; Zhang and Sennrich 2019).
+    fn through_norm(
+        &mut self,
+        id: StepId,
+        bare: Operation,
+        made: NormGradient,
+        beta: Option<StepId>,
+    ) -> Result<Vec<(StepId, Part)>, String> {
+        let plain = match self.step(id).operation == bare {
+            true => id,
+            false => self.compute_of(id, StepKind::Plain, "", bare)?,
+        };
+        let g = made.gradient;
+        let of_beta = beta.map(|beta| (beta, Part::Other(Operation::ColumnSums(g))));
+        let of_gamma = made.gamma.map(|gamma| (gamma, Part::Other(Operation::ColumnProducts([g, plain]))));
+        let of = (made.of, Part::Other(Operation::NormGradient(NormGradient { plain, ..made })));
+        Ok(of_beta.into_iter().chain(of_gamma).chain([of]).collect())
+    }
+
+    /// Softmax's Jacobian of the row of which most is seen, the first of several.
+    fn jacobian(&mut self, shares: StepId) -> Result<(), String> {
+        let rows = self.value(shares).rows();
+        let seen = rows.into_iter().map(|row| row.iter().filter(|x| **x != 0.0).count()).enumerate();
+        let Some((row, _)) = seen.reduce(|best, next| if next.1 > best.1 { next } else { best }) else { return Ok(()) };
+        let operation = Operation::SoftmaxJacobian { shares, row };
+        self.compute_of(shares, StepKind::Jacobian, &(row + 1).to_string(), operation).map(drop)
+    }
+
     fn no_rule(&self, id: StepId) -> String {
         let name = self.step(id).quantity.name();
         tr!(
-            "gradients: expected linear layers, attention with softmax and heads of their own keys, residual connections and \
-             the mean; {name} is something else",
-            "勾配: 求められるのは、線形層、ソフトマックスによるアテンション（キーを共有しないヘッド）、残差接続、平均の計算例だけです。\
-             {name} はそのどれでもありません"
+            "gradients: expected steps that have one; {name} is computed by something that has none here (hard attention, or \
+             several ways of pooling)",
+            "勾配: {name} の計算（ハードアテンション、または複数のプーリング）には、勾配を求める規則がありません"
         )
     }
 }

@@ -61,6 +61,9 @@ impl Scalar for Belief {
     fn activated(self, activation: Activation) -> Belief {
         Belief { range: self.range.activated(activation), ..self }
     }
+    fn slope(self, activation: Activation) -> Belief {
+        Belief { range: self.range.slope(activation), ..self }
+    }
     fn max(self, other: Belief) -> Belief {
         Belief::from_two(Scalar::max(self.range, other.range), self, other)
     }

@@ -1,8 +1,9 @@
 //! From what is given to the steps of attention.
 
 use super::builder::{Build, misfit};
-use super::example::{Diagonal, MaskOption, WorkedExample};
+use super::example::WorkedExample;
 use super::operation::{Angles, Operation, StepId};
+use super::options::{Diagonal, MaskOption};
 use super::program::{Program, Step};
 use super::quantity::Quantity;
 use super::sublayer::Part;
@@ -210,8 +211,8 @@ impl Build<'_> {
         if let Some((query, key)) = pair
             && let Some(angles) = self.angles(self.shape(query).1)?
         {
-            let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, angles })?;
-            let key = self.of_key(TurnedK, head, Operation::Turned { of: key, angles })?;
+            let query = self.program.compute(TurnedQ, head, Operation::Turned { of: query, angles, is_back: false })?;
+            let key = self.of_key(TurnedK, head, Operation::Turned { of: key, angles, is_back: false })?;
             pair = Some((query, key));
         }
         let scores = match (self.given_of_head(Scores, head)?, pair) {

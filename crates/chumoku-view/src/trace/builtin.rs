@@ -10,7 +10,7 @@ macro_rules! examples {
     };
 }
 
-const EXAMPLES: [(&str, &str); 25] = examples![
+const EXAMPLES: [(&str, &str); 26] = examples![
     "two-tokens",
     "school",
     "cat-and-fish",
@@ -23,6 +23,7 @@ const EXAMPLES: [(&str, &str); 25] = examples![
     "causal",
     "heads",
     "review-loss",
+    "training-step",
     "rnn-steps",
     "lstm-steps",
     "gru-steps",

@@ -6,8 +6,10 @@
 //! which is computed with interval arithmetic and is never too narrow (`belief.rs`).
 
 use super::belief::{Beliefs, Claimed, Verdict};
-use super::example::{Claim, WorkedExample};
+use super::example::WorkedExample;
 use super::figures::ClaimedNumber;
+use super::kind::StepKind;
+use super::matrices::Claim;
 use super::number::{Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
@@ -84,34 +86,35 @@ impl WorkedExample {
                 "主張がありません。Q、K、V、scores などを一つ以上書いたキー “claims” が必要です"
             ));
         }
-        let program = self.program()?;
+        let program = self.program_of_claims()?;
         let mut claims: Vec<Claimed<'_>> = vec![None; program.steps().len()];
         let mut named = Vec::new();
-        for (quantity, claim) in &self.claims {
+        for (kind, quantity, claim) in &self.claims {
             if claim.iter().flatten().all(Option::is_none) {
-                let name = quantity.name();
+                let name = claim_name(*kind, *quantity);
                 return Err(tr!(
                     "claims.{name}: expected at least one number, found null throughout",
                     "claims.{name}: 数値が一つ以上必要ですが、すべて null です"
                 ));
             }
-            let ids = self.steps_of(&program, *quantity, claim)?;
+            let ids = self.steps_of(&program, *kind, *quantity, claim)?;
             ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
-            named.push((*quantity, ids));
+            named.push(ids);
         }
         let believed = Beliefs::of(&program, &claims);
         let mut steps = Vec::new();
-        for ((quantity, ids), (_, claim)) in named.into_iter().zip(&self.claims) {
+        for (ids, (kind, quantity, claim)) in named.into_iter().zip(&self.claims) {
+            let what = (*kind, *quantity);
             let is_own = |(&id, matrix): (&StepId, &Array2<Option<Printed>>)| {
                 claims[id].is_some_and(|other| std::ptr::eq(other, matrix))
             };
             let step = match ids.iter().zip(claim).all(is_own) {
-                true => checked(&believed, &program, quantity, &ids, &claims),
+                true => checked(&believed, &program, what, &ids, &claims),
                 // Another claim is about the same step: one head's output may be called heads, concat and output.
                 false => {
                     let mut claims = claims.clone();
                     ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
-                    checked(&Beliefs::of(&program, &claims), &program, quantity, &ids, &claims)
+                    checked(&Beliefs::of(&program, &claims), &program, what, &ids, &claims)
                 }
             };
             steps.push((ids[0], step));
@@ -147,12 +150,39 @@ impl WorkedExample {
         Checked::of(self.figures.iter().map(step).collect())
     }
 
+    /// The steps that claims are about: with gradients and a step of the optimizer, if any is about those.
+    fn program_of_claims(&self) -> Result<Program, String> {
+        let mut program = self.program()?;
+        let kinds = || self.claims.iter().map(|(kind, ..)| *kind);
+        if kinds().any(|kind| kind != StepKind::Value) {
+            program.backward()?;
+        }
+        if let Some((kind, quantity, _)) = self.claims.iter().find(|(kind, ..)| kind.is_of_optimizer()) {
+            let Some(optimizer) = &self.optimizer else {
+                let name = claim_name(*kind, *quantity);
+                return Err(tr!(
+                    "claims.{name}: expected the key “optimizer” too, the settings of the step (an empty object for the usual \
+                     ones)",
+                    "claims.{name}: 更新の設定を示すキー “optimizer” も必要です（既定値でよければ空のオブジェクト）"
+                ));
+            };
+            program.optimize(optimizer)?;
+        }
+        Ok(program)
+    }
+
     /// The steps that a claim is about, one for each of its matrices.
-    fn steps_of(&self, program: &Program, quantity: Quantity, claim: &Claim) -> Result<Vec<StepId>, String> {
-        let name = quantity.name();
-        let whole = |quantity| program.find(quantity, None).map(|id| vec![id]);
-        let of_heads =
-            |quantity| -> Vec<StepId> { (0..).map_while(|head| program.find(quantity, Some(head))).collect() };
+    fn steps_of(
+        &self,
+        program: &Program,
+        kind: StepKind,
+        quantity: Quantity,
+        claim: &Claim,
+    ) -> Result<Vec<StepId>, String> {
+        let name = claim_name(kind, quantity);
+        let find = |quantity, head| program.find_kind(kind, quantity, head);
+        let whole = |quantity| find(quantity, None).map(|id| vec![id]);
+        let of_heads = |quantity| -> Vec<StepId> { (0..).map_while(|head| find(quantity, Some(head))).collect() };
         let not_one_each = |expected: usize, found: usize| {
             Err(tr!(
                 "claims.{name}: expected {expected} matrices, one for each head, found {found}",
@@ -162,7 +192,8 @@ impl WorkedExample {
         let mut ids = if claim.len() > 1 { of_heads(quantity) } else { whole(quantity).unwrap_or_default() };
         // One head's output, or the heads side by side, may already be the output.
         let is_last = |id: StepId| matches!(program.step(id).operation, Operation::Mixture(_) | Operation::Joined(_));
-        if ids.is_empty() && claim.len() == 1 && matches!(quantity, Quantity::HeadOutput | Quantity::Concat) {
+        let is_of_heads = kind == StepKind::Value && matches!(quantity, Quantity::HeadOutput | Quantity::Concat);
+        if ids.is_empty() && claim.len() == 1 && is_of_heads {
             ids = whole(Quantity::Output)
                 .filter(|ids| is_last(ids[0]))
                 .or(whole(Quantity::HeadOutput))
@@ -178,6 +209,15 @@ impl WorkedExample {
                     "claims.{name}: expected one matrix, found {}",
                     "claims.{name}: 行列は一つだけ必要ですが、{} 個です",
                     claim.len()
+                ));
+            }
+            if kind != StepKind::Value {
+                return Err(tr!(
+                    "claims.{name}: expected a quantity that the loss follows from and, of a step of training, a parameter \
+                     or what follows from one; {} is none of these here",
+                    "claims.{name}: 損失の元になる値（更新については、パラメータかそこから導かれる値）が必要ですが、ここでは {} は\
+                     どれでもありません",
+                    quantity.name()
                 ));
             }
             let missing = self.missing(quantity);
@@ -208,15 +248,20 @@ impl WorkedExample {
     }
 }
 
+/// The name of a claim.
+pub(super) fn claim_name(kind: StepKind, quantity: Quantity) -> String {
+    kind.prefix().unwrap_or_default().to_owned() + quantity.name()
+}
+
 /// What is to be said of a claim.
 fn checked(
     believed: &Beliefs,
     program: &Program,
-    quantity: Quantity,
+    (kind, quantity): (StepKind, Quantity),
     ids: &[StepId],
     claims: &[Claimed<'_>],
 ) -> CheckedStep {
-    let name = quantity.name().to_owned();
+    let name = claim_name(kind, quantity);
     let mut found = CheckedStep {
         name,
         verdict: Verdict::Holds,
@@ -252,7 +297,7 @@ fn checked(
                 found.worst = Some(Worst { index: place(&[i, j]), claimed: printed.text.clone(), truth, from_claims });
             }
         }
-        if quantity == Quantity::Weights {
+        if quantity == Quantity::Weights && matches!(kind, StepKind::Value | StepKind::After) {
             let rows = claim.rows().into_iter().enumerate();
             let sums = rows.filter_map(|(i, row)| Some((i, odd_sum(&row.to_vec())?)));
             found.row_sums.extend(sums.map(|(i, sum)| RowSum { index: place(&[i]), sum }));

@@ -1,7 +1,7 @@
 //! One number of a step, term by term.
 
 use super::number::Scalar;
-use super::operation::{Angles, Operation, StepId};
+use super::operation::{Angles, Curve, NormGradient, Operation, StepId};
 use super::program::Program;
 use chumoku::lang::Lang;
 use chumoku::nn::Pooling;
@@ -91,6 +91,29 @@ pub enum Form {
         /// γ.
         gamma: Option<f64>,
     },
+    /// `[a > 0]`, of relu.
+    IsPositive(f64),
+    /// `1 − tanh²(a)`.
+    TanhSlope(f64),
+    /// `Φ(a) + a · φ(a)`, of gelu.
+    GeluSlope(f64),
+    /// `s · (1 + a · (1 − s))` with `s = 1 / (1 + exp(−a))`, of silu.
+    SiluSlope(f64),
+    /// `(g − centre − x · along) / √(spread + ε)`: the gradient of what was normalised to x.
+    NormGradient {
+        /// g, x and what the mean of g·x is.
+        of: [f64; 3],
+        /// The mean of g, where the mean was taken off.
+        centre: Option<f64>,
+        /// The variance or the mean square, and ε.
+        under: [f64; 2],
+    },
+    /// `(g − u · along) / length`: the gradient of what was divided by its length.
+    UnitGradient([f64; 4]),
+    /// `a · (1 − a)` of one share, or `−a · b` of two.
+    Jacobian(f64, Option<f64>),
+    /// `rate · m / (√v + ε)`.
+    Update([f64; 4]),
 }
 
 /// A number is expanded that stands among the first rows and columns, so that it is seen in every form.
@@ -149,7 +172,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         }
         Operation::Spread { of: a, over, .. } => Form::Quotient(of(*a)[[0, column]], *over),
         Operation::ColumnSums(a) => Form::Terms(of(*a).column(column).to_vec()),
-        Operation::Turned { of: a, angles } => {
+        Operation::Turned { of: a, angles, is_back } => {
             let (width, half) = (columns, columns / 2);
             let (i, is_first) = (column % half.max(1), column < half);
             let speed = match angles {
@@ -159,7 +182,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             let angle = row as f64 * speed;
             let other = if is_first { column + half } else { i };
             let pair = [of(*a)[[row, column]], of(*a)[[row, other]]];
-            Form::Turn { pair, sign: if is_first { -1.0 } else { 1.0 }, angle }
+            Form::Turn { pair, sign: if is_first { -1.0 } else { 1.0 }, angle: if *is_back { -angle } else { angle } }
         }
         Operation::Scaled { of: a, factor } => match super::formula::root_of(*factor) {
             Some(n) => Form::OverRoot(of(*a)[at], n),
@@ -224,8 +247,62 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
             Form::Quotient(of(*a)[at], length)
         }
+        Operation::Slope { of: a, curve } => match (curve, of(*a)[at]) {
+            (Curve::Tanh, x) => Form::TanhSlope(x),
+            (Curve::Activation(Activation::Relu), x) => Form::IsPositive(x),
+            (Curve::Activation(Activation::Gelu), x) => Form::GeluSlope(x),
+            (Curve::Activation(Activation::Silu), x) => Form::SiluSlope(x),
+            _ => return None,
+        },
+        Operation::NormGradient(made) => norm_gradient(program, made, at),
+        Operation::ColumnProducts([a, b]) => {
+            let factors = of(*a).column(column).into_iter().zip(of(*b).column(column));
+            Form::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
+        }
+        Operation::Placed { .. } => return None,
+        Operation::UnitGradient { of: a, unit, gradient } => {
+            let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
+            if length == 0.0 {
+                return None;
+            }
+            let along = of(*unit).row(row).iter().zip(of(*gradient).row(row)).map(|(u, g)| u * g).sum();
+            Form::UnitGradient([of(*gradient)[at], of(*unit)[at], along, length])
+        }
+        Operation::SoftmaxJacobian { shares, row: of_row } => {
+            let own = of(*shares).row(*of_row);
+            Form::Jacobian(own[row], (row != column).then(|| own[column]))
+        }
+        Operation::Moment { before, gradient, keep, is_square } => {
+            let g = of(*gradient)[at];
+            let before = before.map(|before| [*keep, of(before)[at]]);
+            let new = [1.0 - keep, if *is_square { g * g } else { g }];
+            Form::Products { terms: before.into_iter().chain([new]).collect(), bias: None }
+        }
+        Operation::Corrected { of: a, keep, step } => Form::Quotient(of(*a)[at], 1.0 - keep.powf(f64::from(*step))),
+        Operation::Update { moments: [m, v], rate, epsilon } => Form::Update([*rate, of(*m)[at], of(*v)[at], *epsilon]),
+        Operation::Stepped { of: a, update, rate, weight_decay } => match *weight_decay == 0.0 {
+            true => Form::Difference([of(*a)[at], of(*update)[at]], 1.0),
+            false => {
+                let terms = vec![[1.0 - rate * weight_decay, of(*a)[at]]];
+                Form::Products { terms, bias: Some(-of(*update)[at]) }
+            }
+        },
     };
     Some(Expansion { index: [row, column], symbol: step.symbol(), form, result: step.value[at] })
+}
+
+/// A number of the gradient of what was normalised.
+fn norm_gradient(program: &Program, made: &NormGradient, at: (usize, usize)) -> Form {
+    let [x, plain, gradient] = [made.of, made.plain, made.gradient].map(|id| program.value(id).row(at.0));
+    let n = x.len() as f64;
+    let g = |j: usize| gradient[j] * made.gamma.map_or(1.0, |gamma| program.value(gamma)[[0, j]]);
+    let mean = |term: &dyn Fn(usize) -> f64| (0..x.len()).map(term).sum::<f64>() / n;
+    let middle = if made.is_rms { 0.0 } else { mean(&|j| x[j]) };
+    Form::NormGradient {
+        of: [g(at.1), plain[at.1], mean(&|j| g(j) * plain[j])],
+        centre: (!made.is_rms).then(|| mean(&g)),
+        under: [mean(&|j| (x[j] - middle) * (x[j] - middle)), made.epsilon],
+    }
 }
 
 /// How numbers and signs are written.
@@ -368,6 +445,35 @@ impl Expansion {
                 let factor = gamma.map_or(String::new(), |gamma| format!("{}{times}", number(gamma)));
                 format!("{factor}{} / {under}", signed(*x))
             }
+            Form::IsPositive(a) => format!("[{} > 0]", number(*a)),
+            Form::TanhSlope(a) => match is_latex {
+                true => format!("1 - \\tanh({})^2", number(*a)),
+                false => format!("1 − tanh({})²", number(*a)),
+            },
+            Form::GeluSlope(a) => {
+                let [phi, density] = if is_latex { ["\\Phi", "\\varphi"] } else { ["Φ", "φ"] };
+                let a = number(*a);
+                format!("{phi}({a}) + {a}{times}{density}({a})")
+            }
+            Form::SiluSlope(a) => {
+                let share = number(1.0 / (1.0 + (-a).exp()));
+                format!("{share}{times}(1 + {}{times}(1{minus}{share}))", number(*a))
+            }
+            Form::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
+                let under = format!("{} + {}", number(*spread), number(*epsilon));
+                let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
+                let centre = centre.map_or(String::new(), |centre| format!("{minus}{}", signed(centre)));
+                format!("({}{centre}{minus}{}{times}{}) / {under}", number(*g), signed(*x), signed(*along))
+            }
+            Form::UnitGradient([g, u, along, length]) => {
+                format!("({}{minus}{}{times}{}) / {}", number(*g), signed(*u), signed(*along), number(*length))
+            }
+            Form::Jacobian(a, None) => format!("{}{times}(1{minus}{})", number(*a), number(*a)),
+            Form::Jacobian(a, Some(b)) => format!("{}{}{times}{}", minus.trim(), number(*a), number(*b)),
+            Form::Update([rate, m, v, epsilon]) => {
+                let v = braced(number(*v));
+                format!("{}{times}{} / ({root}{v} + {})", number(*rate), signed(*m), number(*epsilon))
+            }
         }
     }
 
@@ -403,6 +509,20 @@ impl Expansion {
             Form::RmsNormalised { of: [x, square, epsilon], gamma } => {
                 gamma.unwrap_or(1.0) * x / (square + epsilon).sqrt()
             }
+            Form::IsPositive(a) => f64::from(*a > 0.0),
+            Form::TanhSlope(a) => 1.0 - a.tanh() * a.tanh(),
+            Form::GeluSlope(a) => a.slope(Activation::Gelu),
+            Form::SiluSlope(a) => {
+                let share = 1.0 / (1.0 + (-a).exp());
+                share * (1.0 + a * (1.0 - share))
+            }
+            Form::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
+                (g - centre.unwrap_or(0.0) - x * along) / (spread + epsilon).sqrt()
+            }
+            Form::UnitGradient([g, u, along, length]) => (g - u * along) / length,
+            Form::Jacobian(a, None) => a * (1.0 - a),
+            Form::Jacobian(a, Some(b)) => -a * b,
+            Form::Update([rate, m, v, epsilon]) => rate * m / (v.sqrt() + epsilon),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How a step follows, as formulas are written.
 
-use super::operation::{Angles, Operation, StepId};
+use super::operation::{Angles, Curve, NormGradient, Operation, StepId};
 use super::program::Program;
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
@@ -16,6 +16,16 @@ pub struct Formula {
 
 /// A letter as LaTeX writes it.
 pub(super) fn latex_symbol(symbol: &str) -> String {
+    // Something of a letter: what comes through another, what it is after a step, an operator in front of it.
+    if let Some((of, through)) = symbol.split_once('|') {
+        return format!("{}|_{{{}}}", latex_symbol(of), latex_symbol(through));
+    }
+    if let Some(of) = symbol.strip_suffix('⁺') {
+        return format!("{{{}}}^{{+}}", latex_symbol(of));
+    }
+    if let Some((operator, of)) = symbol.strip_suffix(')').and_then(|symbol| symbol.split_once('(')) {
+        return format!("{}({})", latex_symbol(operator), latex_symbol(of));
+    }
     // A gradient: a d before the letter itself.
     if let Some(of) = symbol.strip_prefix('d').filter(|of| !of.is_empty()) {
         return format!("\\mathrm{{d}}{}", latex_symbol(of));
@@ -29,13 +39,21 @@ pub(super) fn latex_symbol(symbol: &str) -> String {
         Some(letter) => (letter, "'"),
         None => (letter, ""),
     };
+    let (letter, is_hat) = match letter.strip_suffix('\u{302}') {
+        Some(letter) => (letter, true),
+        None => (letter, false),
+    };
     let letter = match letter {
+        "m₀" => "m_0",
+        "v₀" => "v_0",
+        "Δ" => "\\Delta",
         "γ" => "\\gamma",
         "β" => "\\beta",
         "ω" => "\\omega",
         "ℒ" => "\\mathcal{L}",
         letter => letter,
     };
+    let letter = if is_hat { format!("\\hat{{{letter}}}") } else { letter.to_owned() };
     let index = if index.len() > 2 { format!("\\mathrm{{{index}}}") } else { index.to_owned() };
     let lower: Vec<&str> = [index.as_str(), head.unwrap_or("")].into_iter().filter(|s| !s.is_empty()).collect();
     match lower.is_empty() {
@@ -112,19 +130,17 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 ["{0}(:, {1}…{2})", "\\left({0}\\right)_{:,\\,{1}\\ldots{2}}"],
             )
         }
-        Operation::Turned { of, angles: Angles::Given(speeds) } => spell(
-            &own,
-            &[name(of), name(speeds)],
-            ["rotate({0}; position · {1})", "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}\\right)"],
-        ),
-        Operation::Turned { of, angles: Angles::Base(base) } => spell(
-            &own,
-            &[name(of), base.to_string()],
-            [
-                "rotate({0}; position · {1}^(−2i/d_k))",
-                "\\mathrm{rotate}\\left({0};\\ \\mathrm{position}\\cdot {1}^{-2i/d_k}\\right)",
-            ],
-        ),
+        Operation::Turned { of, angles, is_back } => {
+            let (letter, power) = match angles {
+                Angles::Given(speeds) => (name(speeds), ["", ""]),
+                Angles::Base(base) => (base.to_string(), ["^(−2i/d_k)", "^{-2i/d_k}"]),
+            };
+            let [minus, dash] = if *is_back { ["−", "-"] } else { [""; 2] };
+            let text = format!("rotate({{0}}; {minus}position · {{1}}{})", power[0]);
+            let latex =
+                format!("\\mathrm{{rotate}}\\left({{0}};\\ {dash}\\mathrm{{position}}\\cdot {{1}}{}\\right)", power[1]);
+            spell(&own, &[name(of), letter], [&text, &latex])
+        }
         Operation::Scaled { of, factor } => match root_of(*factor) {
             Some(1) => spell(&own, &[name(of)], ["{0}", "{0}"]),
             Some(n) => spell(&own, &[name(of), n.to_string()], ["{0} / √{1}", "{0} / \\sqrt{{1}}"]),
@@ -241,6 +257,65 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             let latex = around("\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}", "\\odot");
             spell(&own, &letters, [&text, &latex])
         }
+        Operation::Slope { of, curve } => spell(&own, &[name(of)], slope(*curve)),
+        Operation::NormGradient(made) => norm_gradient(program, &own, made),
+        Operation::ColumnProducts([a, b]) => {
+            spell(&own, &[name(a), name(b)], ["Σᵢ {0} ∘ {1}", "\\textstyle\\sum_i {0}\\odot {1}"])
+        }
+        Operation::Placed { of, gradient, way } => {
+            let pattern = match way {
+                Pooling::First => ["{0} in row 1, else 0", "{0}\\ [i = 1]"],
+                Pooling::Last => ["{0} in row n, else 0", "{0}\\ [i = n]"],
+                _ => ["{0} · [i = argmaxᵢ {1}]", "{0}\\ [i = \\arg\\max_i {1}]"],
+            };
+            spell(&own, &[name(gradient), name(of)], pattern)
+        }
+        Operation::UnitGradient { of, unit, gradient } => spell(
+            &own,
+            &[name(of), name(unit), name(gradient)],
+            [
+                "({2} − {1} Σⱼ {1} ∘ {2}) / ‖{0}‖",
+                "({2} - {1}\\,\\textstyle\\sum_j {1}\\odot {2}) / \\lVert {0} \\rVert",
+            ],
+        ),
+        Operation::SoftmaxJacobian { shares, row } => spell(
+            &own,
+            &[name(shares), (row + 1).to_string()],
+            [
+                "diag(a) − aᵀ a, a = row {1} of {0}",
+                "\\mathrm{diag}(a) - {a}^{\\top} a,\\ a = \\left({0}\\right)_{{1},:}",
+            ],
+        ),
+        Operation::Moment { before, gradient, keep, is_square } => {
+            let letters =
+                [name(gradient), short(*keep), before.as_ref().map_or_else(String::new, |before| name(before))];
+            let [text, latex] = match is_square {
+                true => ["(1 − {1}) · {0}²", "(1 - {1})\\,({0})^2"],
+                false => ["(1 − {1}) · {0}", "(1 - {1})\\,{0}"],
+            };
+            match before {
+                Some(_) => {
+                    spell(&own, &letters, [&format!("{{1}} · {{2}} + {text}"), &format!("{{1}}\\,{{2}} + {latex}")])
+                }
+                None => spell(&own, &letters, [text, latex]),
+            }
+        }
+        Operation::Corrected { of, keep, step } => {
+            spell(&own, &[name(of), short(*keep), step.to_string()], ["{0} / (1 − {1}^{2})", "{0} / (1 - {1}^{{2}})"])
+        }
+        Operation::Update { moments: [m, v], rate, epsilon } => spell(
+            &own,
+            &[name(m), name(v), short(*rate), short(*epsilon)],
+            ["{2} · {0} / (√{1} + {3})", "{2}\\cdot {0} / (\\sqrt{{1}} + {3})"],
+        ),
+        Operation::Stepped { of, update, rate, weight_decay } => match *weight_decay == 0.0 {
+            true => spell(&own, &[name(of), name(update)], ["{0} − {1}", "{0} - {1}"]),
+            false => spell(
+                &own,
+                &[name(of), name(update), short(*rate), short(*weight_decay)],
+                ["(1 − {2} · {3}) · {0} − {1}", "(1 - {2}\\cdot {3})\\,{0} - {1}"],
+            ),
+        },
     };
     Some(Formula { text, latex })
 }
@@ -260,6 +335,50 @@ fn activated(activation: Activation) -> [&'static str; 2] {
         Activation::Silu => ["silu({0}) = {0} / (1 + exp(−{0}))", "\\mathrm{silu}({0}) = {0} / (1 + \\exp(-{0}))"],
         _ => ["f({0})", "f({0})"],
     }
+}
+
+/// A setting: a small one by its power of ten.
+fn short(x: f64) -> String {
+    if x != 0.0 && x.abs() < 1e-3 { format!("{x:e}") } else { x.to_string() }
+}
+
+/// What a derivative is, in both spellings.
+fn slope(curve: Curve) -> [&'static str; 2] {
+    match curve {
+        Curve::Tanh => ["1 − tanh²({0})", "1 - \\tanh^2({0})"],
+        Curve::Activation(Activation::Relu) => ["[{0} > 0]", "\\left[{0} > 0\\right]"],
+        Curve::Activation(Activation::Gelu) => ["Φ({0}) + {0} · φ({0})", "\\Phi({0}) + {0}\\,\\varphi({0})"],
+        Curve::Activation(Activation::GeluTanh) => [
+            "(1 + t)/2 + {0}/2 · (1 − t²) · √(2/π) · (1 + 0.134145 {0}²), t = tanh(√(2/π)({0} + 0.044715 {0}³))",
+            "\\tfrac{1}{2}(1 + t) + \\tfrac{1}{2}{0}\\,(1 - t^2)\\sqrt{2/\\pi}\\,(1 + 0.134145\\,{0}^2),\\ t = \
+             \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)",
+        ],
+        Curve::Activation(Activation::Silu) => {
+            ["σ({0}) · (1 + {0} · (1 − σ({0})))", "\\sigma({0})\\left(1 + {0}\\,(1 - \\sigma({0}))\\right)"]
+        }
+        Curve::Activation(_) => ["f′({0})", "f'({0})"],
+    }
+}
+
+/// The gradient of what is normalised.
+fn norm_gradient(program: &Program, own: &str, made: &NormGradient) -> [String; 2] {
+    let NormGradient { of, plain, gamma, gradient, is_rms, .. } = made;
+    let mut letters = [*of, *plain, *gradient].map(|id| program.step(id).symbol()).to_vec();
+    letters.extend(gamma.map(|gamma| program.step(gamma).symbol()));
+    let [g, g_latex] = if gamma.is_some() { ["{2} ∘ {3}", "{2}\\odot {3}"] } else { ["{2}"; 2] };
+    let [under, under_latex] = match is_rms {
+        true => ["mean({0}²) + ε", "\\overline{{0}^2} + \\varepsilon"],
+        false => ["σ² + ε", "\\sigma^2 + \\varepsilon"],
+    };
+    let [centre, centre_latex] = match is_rms {
+        true => [String::new(), String::new()],
+        false => [format!(" − mean({g})"), format!(" - \\overline{{{g_latex}}}")],
+    };
+    let text = format!("({g}{centre} − {{1}} · mean({g} ∘ {{1}})) / √({under})");
+    let latex = format!(
+        "\\frac{{{g_latex}{centre_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}"
+    );
+    spell(own, &letters, [&text, &latex])
 }
 
 /// Puts letters in their places, in both spellings: `{0}` is the first.
@@ -289,7 +408,7 @@ fn spell(own: &str, letters: &[String], [text, latex]: [&str; 2]) -> [String; 2]
         done + rest
     };
     let in_latex = |letter: &str| match letter.parse::<f64>() {
-        Ok(_) => letter.to_owned(),
+        Ok(_) => latex_number(letter),
         Err(_) => letter.split(' ').map(latex_symbol).collect::<Vec<_>>().join("\\ "),
     };
     [format!("{own} = {}", put(text, &str::to_owned)), format!("{} = {}", latex_symbol(own), put(latex, &in_latex))]

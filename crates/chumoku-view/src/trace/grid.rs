@@ -53,16 +53,24 @@ pub(super) fn label(trace: &Trace, axis: Axis, index: usize) -> String {
     }
 }
 
-/// Writes the numbers of a matrix: all whole where they are, else all with as many decimals.
+/// Writes the numbers of a matrix: all whole where they are, else all with as many decimals, before a power of ten where the
+/// largest is very large or so small that no more than a digit would be seen.
 pub(super) fn number_of(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64) -> String + use<> {
     let whole = matrix.iter().all(|x| !x.is_finite() || (x.fract() == 0.0 && x.abs() < 1e9));
-    let large = matrix.iter().any(|x| x.is_finite() && x.abs() >= 1e9);
-    move |x| match (whole, large) {
+    let far = is_far(matrix, digits);
+    move |x| match (whole, far) {
         _ if !x.is_finite() => odd(x),
         (true, _) => format!("{}", x + 0.0),
         (false, false) => fixed(x, digits),
         (false, true) => format!("{x:.digits$e}"),
     }
+}
+
+/// Whether the largest of a matrix's numbers is very large, or hardly seen with so many decimals. What is left of numbers that
+/// cancel each other is none of these.
+pub(super) fn is_far(matrix: &Array2<f64>, digits: usize) -> bool {
+    let largest = matrix.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+    largest >= 1e9 || (largest > 1e-15 && largest < 10f64.powi(1 - digits as i32))
 }
 
 /// With so many decimals, and no minus before nothing.

@@ -1,7 +1,8 @@
-//! A trace as one page that opens from disk: no script, no request, English and Japanese by a switch.
+//! A trace as one page that opens from disk: no request, English and Japanese by a switch, and numbers that are given can
+//! be changed.
 
 use super::grid::Grid;
-use super::program::StepKind;
+use super::kind::StepKind;
 use super::shown::{Trace, TraceStep};
 use super::text::{Depth, TraceOptions};
 use super::words;
@@ -10,6 +11,8 @@ use chumoku::lang::clean_text;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("trace.css");
+/// Computes the steps again when a number is changed.
+const SCRIPT: [&str; 2] = [include_str!("operations.js"), include_str!("trace.js")];
 
 /// Terms of a sum that are shown.
 const TERMS: usize = 64;
@@ -67,17 +70,21 @@ fn in_language(lang: Lang, markup: &str) -> String {
 impl Trace {
     /// The trace as an HTML page.
     ///
-    /// Its content security policy allows nothing but its own style sheet.
+    /// Its content security policy allows nothing but its own style sheet and its own script, which computes all steps again
+    /// when somebody changes a number that is given. A page of very many numbers has no script.
     #[must_use]
     pub fn to_html(&self, options: &TraceOptions) -> String {
         // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
         let style = STYLE.replace("\r\n", "\n");
+        let program = self.program_json(options.digits, TERMS);
+        let script = format!("(() => {{\n{}}})();\n", SCRIPT.concat()).replace("\r\n", "\n");
+        let allowed = program.as_ref().map_or(String::new(), |_| format!("script-src '{}'; ", hash(&script)));
         let mut out = String::new();
         let checked = |lang: Lang| if lang == options.lang { " checked" } else { "" };
         let _ = write!(
             out,
             "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
-             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; base-uri 'none'; \
+             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; {allowed}style-src '{}'; base-uri 'none'; \
              form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta \
              name=\"referrer\" content=\"no-referrer\">\n<title>{} – Chumoku</title>\n<style>{style}</style>\n</head>\n<body>\n\
              <a class=\"skip\" href=\"#steps\">{}</a>\n<header><div><h1><bdi>{}</bdi></h1><p class=\"source\">\
@@ -99,7 +106,17 @@ impl Trace {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| cut.to_text(lang)));
         }
         for agreement in &self.agreements {
-            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| agreement.to_text(lang)));
+            let _ = writeln!(out, "<p class=\"note stale\">{}</p>", both(|lang| agreement.to_text(lang)));
+        }
+        if program.is_some() {
+            let _ = writeln!(
+                out,
+                "<div class=\"live\" id=\"live\" hidden><p class=\"note\">{}</p> <button type=\"button\" id=\"reset\" \
+                 disabled>{}</button> <span id=\"bad\" role=\"status\" hidden>{}</span></div>",
+                both(|lang| words::can_be_changed(lang).into()),
+                both(|lang| lang.pick("Reset", "元に戻す").into()),
+                both(|lang| words::is_no_number(lang).into()),
+            );
         }
         let names = self.steps.iter().enumerate();
         let links: String = names
@@ -118,6 +135,13 @@ impl Trace {
         }
         out.push_str("</main>\n");
         let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::rounding(lang, options.digits)));
+        if let Some(program) = program {
+            let program = crate::html::escape(&program.to_string());
+            let _ = writeln!(
+                out,
+                "<script type=\"application/json\" id=\"program\">{program}</script>\n<script>{script}</script>"
+            );
+        }
         out.push_str("</body>\n</html>\n");
         out
     }
@@ -178,13 +202,18 @@ impl Trace {
             let shown = [grid.rows.len(), grid.columns.len()];
             let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::cut(lang, shown, grid.size)));
         }
-        let expanded = |lang: Lang| step.expanded([options.digits, TERMS], false, lang);
+        // The script writes all but the letter.
+        let expanded = |lang: Lang| {
+            let text = step.expanded([options.digits, TERMS], false, lang)?;
+            let rest = text.strip_prefix(&step.symbol).unwrap_or(&text);
+            Some(format!("{}<span class=\"x\">{}</span>", lowered(&step.symbol), escaped(rest)))
+        };
         if let [Some(english), Some(japanese)] = [Lang::En, Lang::Ja].map(expanded) {
             let text = match english == japanese {
-                true => lowered(&english),
-                false => [(Lang::En, english), (Lang::Ja, japanese)]
-                    .map(|(lang, text)| in_language(lang, &lowered(&text)))
-                    .concat(),
+                true => english,
+                false => {
+                    [(Lang::En, english), (Lang::Ja, japanese)].map(|(lang, text)| in_language(lang, &text)).concat()
+                }
             };
             let _ = writeln!(out, "<p class=\"expanded\">{text}</p>");
         }
@@ -198,7 +227,7 @@ impl Trace {
         });
         let items: String = checks.chain(says).collect();
         if !items.is_empty() {
-            let _ = writeln!(out, "<ul>{items}</ul>");
+            let _ = writeln!(out, "<ul class=\"stale\">{items}</ul>");
         }
         out.push_str("</details>\n");
     }
@@ -206,11 +235,17 @@ impl Trace {
 
 impl TraceStep {
     /// Its place on the page: what all heads have and what one has bear the same name.
-    fn anchor(&self) -> String {
-        let d = if self.kind == StepKind::Gradient { "d-" } else { "" };
-        match self.head {
-            Some(head) => format!("{d}{}-{}", self.name(), head + 1),
-            None => format!("{d}{}", self.name()),
+    pub(super) fn anchor(&self) -> String {
+        let own = match self.head {
+            Some(head) => format!("{}-{}", self.name(), head + 1),
+            None => self.name().to_owned(),
+        };
+        match self.kind {
+            StepKind::Value => own,
+            StepKind::Gradient => format!("d-{own}"),
+            // Of which there may be several.
+            StepKind::GradientPart => format!("part-{}", self.id),
+            kind => format!("{}-{own}", kind.name()),
         }
     }
 }

@@ -2,14 +2,13 @@
 
 use super::expansion::{Expansion, Form};
 use super::grid::plain;
-use super::program::StepKind;
 use super::shown::{Trace, TraceStep};
 use chumoku::lang::Lang;
 use ndarray::Array2;
 use serde_json::{Value, json};
 
 /// A number; what JSON has no number for is a text, as in worked examples.
-fn number(x: f64) -> Value {
+pub(super) fn number(x: f64) -> Value {
     match x {
         x if x.is_finite() => x.into(),
         x if x.is_nan() => "nan".into(),
@@ -18,7 +17,7 @@ fn number(x: f64) -> Value {
     }
 }
 
-fn matrix(value: &Array2<f64>) -> Value {
+pub(super) fn matrix(value: &Array2<f64>) -> Value {
     value.rows().into_iter().map(|row| row.iter().copied().map(number).collect::<Value>()).collect()
 }
 
@@ -65,7 +64,7 @@ impl TraceStep {
             .map(|check| json!({ "text": check.to_text(lang), "value": number(check.value), "holds": check.holds }));
         json!({
             "name": self.name(),
-            "kind": if self.kind == StepKind::Gradient { "gradient" } else { "value" },
+            "kind": self.kind.name(),
             "head": self.head.map(|head| head + 1),
             "title": self.title(lang),
             "symbol": self.symbol,

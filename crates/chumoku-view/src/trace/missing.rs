@@ -1,6 +1,7 @@
 //! What must be given for a step to follow, and is not.
 
-use super::example::{MaskOption, WorkedExample};
+use super::example::WorkedExample;
+use super::options::MaskOption;
 use super::quantity::Quantity;
 use chumoku::nn::NormOrder;
 use chumoku::tr;

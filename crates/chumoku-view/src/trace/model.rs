@@ -1,7 +1,8 @@
 //! Traces of models: the numbers of one attention while it reads a text, of the feed-forward network behind it and of what
 //! the model answers, and how far the model's own are from them.
 
-use super::example::{Diagonal, Options, WorkedExample};
+use super::example::WorkedExample;
+use super::options::{Diagonal, Options};
 use super::quantity::Quantity;
 use super::shown::{Agreement, Trace};
 use chumoku::explain::{Recorded, RecordedAnswer, RecordedAttention};

@@ -1,6 +1,6 @@
 //! Numbers as they are printed, and the intervals that rounding leaves open.
 
-use chumoku_kernels::{Activation, activation_forward};
+use chumoku_kernels::{Activation, activation_backward, activation_forward};
 use std::fmt;
 
 /// What steps are computed with: numbers, or [`Interval`]s of them.
@@ -17,6 +17,8 @@ pub(crate) trait Scalar: Copy {
     fn ln(self) -> Self;
     /// What an activation makes of it.
     fn activated(self, activation: Activation) -> Self;
+    /// The derivative of an activation there.
+    fn slope(self, activation: Activation) -> Self;
     /// The larger of the two; NaN if either is.
     fn max(self, other: Self) -> Self;
     /// Its square.
@@ -73,6 +75,11 @@ impl Scalar for f64 {
         let mut y = [f64::NAN];
         activation_forward(activation, &[self], &mut y).expect("one number becomes one");
         y[0]
+    }
+    fn slope(self, activation: Activation) -> f64 {
+        let mut slope = [f64::NAN];
+        activation_backward(activation, &[self], &[1.0], &mut slope).expect("one number has one slope");
+        slope[0]
     }
     fn max(self, other: f64) -> f64 {
         if self.is_nan() || self > other { self } else { other }
@@ -160,6 +167,13 @@ impl Scalar for Interval {
         let lowest = lowest(activation).filter(|x| (self.low..=self.high).contains(x));
         hull([low, high, lowest.map_or(low, |x| x.activated(activation)), high])
     }
+    fn slope(self, activation: Activation) -> Interval {
+        // Between the places where it is lowest and highest it only rises or falls.
+        let [low, high] = [self.low, self.high].map(|x| x.slope(activation));
+        let turns = steepest(activation).map_or([f64::NAN; 2], |x| [-x, x]);
+        let inner = turns.map(|x| if (self.low..=self.high).contains(&x) { x.slope(activation) } else { low });
+        hull([low, high, inner[0], inner[1]])
+    }
     fn max(self, other: Interval) -> Interval {
         Interval { low: Scalar::max(self.low, other.low), high: Scalar::max(self.high, other.high) }
     }
@@ -202,6 +216,19 @@ fn lowest(activation: Activation) -> Option<f64> {
         Activation::Gelu => -0.751_791_524_694,
         Activation::GeluTanh => -0.752_461_422_071,
         Activation::Silu => -1.278_464_542_761,
+        _ => return None,
+    })
+}
+
+/// Where the derivative of an activation is highest, if it turns; it is lowest as far on the other side of 0, as
+/// f′(x) + f′(−x) = 1. An error in the last digits is none in the value.
+///
+/// Of gelu f″ is φ(x) (2 − x²).
+fn steepest(activation: Activation) -> Option<f64> {
+    Some(match activation {
+        Activation::Gelu => std::f64::consts::SQRT_2,
+        Activation::GeluTanh => 1.418_504_008_791,
+        Activation::Silu => 2.399_357_280_515,
         _ => return None,
     })
 }
@@ -353,6 +380,20 @@ mod tests {
     }
 
     #[test]
+    fn slopes_of_intervals_reach_what_is_steepest_and_no_further() {
+        for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
+            let found = Interval { low: -6.0, high: 5.0 }.slope(activation);
+            let all = (-60_000..=50_000).map(|i| (f64::from(i) / 10_000.0).slope(activation));
+            let [low, high] = all.fold([0.0, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)]);
+            assert!(found.low <= low && low - found.low < 1e-8, "{activation:?}: {found:?} {low}");
+            assert!(found.high >= high && found.high - high < 1e-8, "{activation:?}: {found:?} {high}");
+            let part = Interval { low: -1.0, high: 1.0 }.slope(activation);
+            assert_eq!([part.low, part.high], [-1.0, 1.0].map(|x: f64| x.slope(activation)), "{activation:?}");
+        }
+        assert_eq!(Interval { low: -1.0, high: 1.0 }.slope(Activation::Relu), Interval { low: 0.0, high: 1.0 });
+    }
+
+    #[test]
     fn intervals_hold_all_results() {
         let random = chumoku_kernels::Philox::new(3, 5);
         let mut count = 0;
@@ -378,6 +419,10 @@ mod tests {
                     p / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (p + 0.044715 * p * p * p)).tanh())
                 }),
                 (a.activated(Activation::Silu), p / (1.0 + (-p).exp())),
+                (a.slope(Activation::Relu), f64::from(p > 0.0)),
+                (a.slope(Activation::Gelu), p.slope(Activation::Gelu)),
+                (a.slope(Activation::GeluTanh), p.slope(Activation::GeluTanh)),
+                (a.slope(Activation::Silu), p.slope(Activation::Silu)),
                 (Scalar::max(a, b), p.max(q)),
             ];
             for (k, (interval, inner)) in all.into_iter().enumerate() {

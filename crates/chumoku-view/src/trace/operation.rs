@@ -48,8 +48,9 @@ pub(crate) enum Operation {
     ColumnSums(StepId),
     /// Some columns of A: those of a head.
     Columns { of: StepId, range: Range<usize> },
-    /// Each pair of columns i and i + half turned by its angle, once for each position (Su et al. 2021).
-    Turned { of: StepId, angles: Angles },
+    /// Each pair of columns i and i + half turned by its angle, once for each position (Su et al. 2021); `is_back` turns
+    /// the other way.
+    Turned { of: StepId, angles: Angles, is_back: bool },
     /// `factor · A`.
     Scaled { of: StepId, factor: f64 },
     /// `A + bias`, a number for each pair of query and key.
@@ -90,6 +91,48 @@ pub(crate) enum Operation {
     CrossEntropy { target: StepId, logarithms: StepId },
     /// Each row divided by its length; a row of nothing stays one.
     UnitLength(StepId),
+    /// The derivative of an activation at each entry.
+    Slope { of: StepId, curve: Curve },
+    /// `(G γ − mean(G γ) − x̂ mean(G γ x̂)) / √(variance + ε)` for each row of what is normalised to x̂, with the gradient G
+    /// of the result; of RMS normalisation without the first mean, and with the mean square for the variance.
+    NormGradient(NormGradient),
+    /// `Σᵢ A ∘ B`: the sum of each column of a product.
+    ColumnProducts([StepId; 2]),
+    /// The one row G in the row that pooling took a column from, 0 elsewhere.
+    Placed { of: StepId, gradient: StepId, way: Pooling },
+    /// `(G − U Σⱼ U ∘ G) / ‖A‖` for each row of A, which is U when divided by its length.
+    UnitGradient { of: StepId, unit: StepId, gradient: StepId },
+    /// `diag(a) − a aᵀ` of one row a of shares: softmax's Jacobian.
+    SoftmaxJacobian { shares: StepId, row: usize },
+    /// `keep · M + (1 − keep) · G`, or of G², with nothing for M where there is none.
+    Moment { before: Option<StepId>, gradient: StepId, keep: f64, is_square: bool },
+    /// `M / (1 − keep^step)`.
+    Corrected { of: StepId, keep: f64, step: u32 },
+    /// `rate · M / (√V + ε)`.
+    Update { moments: [StepId; 2], rate: f64, epsilon: f64 },
+    /// `(1 − rate · weight_decay) · W − Δ`.
+    Stepped { of: StepId, update: StepId, rate: f64, weight_decay: f64 },
+}
+
+/// What a normalisation's gradient is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NormGradient {
+    /// What was normalised.
+    pub(crate) of: StepId,
+    /// What it became before γ and β.
+    pub(crate) plain: StepId,
+    pub(crate) gamma: Option<StepId>,
+    /// Of what came of it.
+    pub(crate) gradient: StepId,
+    pub(crate) epsilon: f64,
+    pub(crate) is_rms: bool,
+}
+
+/// A function whose derivative is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Curve {
+    Activation(Activation),
+    Tanh,
 }
 
 impl Operation {
@@ -111,7 +154,15 @@ impl Operation {
             | Operation::Logarithms(a)
             | Operation::UnitLength(a)
             | Operation::Normalised { of: a, .. }
-            | Operation::RmsNormalised { of: a, .. } => of(*a),
+            | Operation::RmsNormalised { of: a, .. }
+            | Operation::Slope { of: a, .. }
+            | Operation::NormGradient(NormGradient { of: a, .. })
+            | Operation::Placed { of: a, .. }
+            | Operation::UnitGradient { of: a, .. }
+            | Operation::Moment { gradient: a, .. }
+            | Operation::Corrected { of: a, .. }
+            | Operation::Update { moments: [a, _], .. }
+            | Operation::Stepped { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::Mixture([a, b]) => (of(*a).0, of(*b).1),
             Operation::ProductTransposed([a, b]) => (of(*a).0, of(*b).0),
             Operation::TransposedProduct([a, b]) => (of(*a).1, of(*b).1),
@@ -122,7 +173,8 @@ impl Operation {
             },
             Operation::Difference { of: [a, _], .. } | Operation::SoftmaxGradient { shares: a, .. } => of(*a),
             Operation::Spread { of: a, rows, .. } => (*rows, of(*a).1),
-            Operation::ColumnSums(a) => (1, of(*a).1),
+            Operation::ColumnSums(a) | Operation::ColumnProducts([a, _]) => (1, of(*a).1),
+            Operation::SoftmaxJacobian { shares, .. } => (of(*shares).1, of(*shares).1),
             Operation::Columns { of: a, range } => (of(*a).0, range.len()),
             Operation::CrossEntropy { .. } => (1, 1),
             Operation::Pooled { of: a, ways } => (1, ways.len() * of(*a).1),
@@ -183,13 +235,14 @@ impl Operation {
                 let a = value(*of);
                 Array2::from_shape_fn((a.nrows(), range.len()), |(i, j)| a[[i, range.start + j]])
             }
-            Operation::Turned { of, angles } => {
+            Operation::Turned { of, angles, is_back } => {
                 let a = value(*of);
+                let sign = if *is_back { -1.0 } else { 1.0 };
                 let speed = |i: usize| match angles {
                     Angles::Base(base) => base.powf(-2.0 * i as f64 / a.ncols() as f64),
                     Angles::Given(speeds) => value(*speeds)[[0, i]].middle(),
                 };
-                turned(a, speed)
+                turned(a, |i| sign * speed(i))
             }
             Operation::Scaled { of, factor } => each(value(*of), |_, x| x.mul(S::of(*factor))),
             Operation::Biased { of, bias } => each(value(*of), |at, x| x.add(S::of(bias[at]))),
@@ -272,6 +325,80 @@ impl Operation {
                     row.mapv_inplace(|x| if length.is_zero() { S::of(0.0) } else { x.div(length) });
                 }
                 y
+            }
+            Operation::Slope { of, curve } => each(value(*of), |_, x| match curve {
+                Curve::Activation(activation) => x.slope(*activation),
+                Curve::Tanh => S::of(1.0).sub(x.tanh().square()),
+            }),
+            Operation::NormGradient(NormGradient { of, plain, gamma, gradient, epsilon, is_rms }) => {
+                let (of, plain, gradient) = (value(*of), value(*plain), value(*gradient));
+                let gamma = gamma.map(&value);
+                let scaled = each(gradient, |(_, j), g| gamma.map_or(g, |gamma| g.mul(gamma[[0, j]])));
+                let mut found = scaled.clone();
+                for (i, mut row) in found.rows_mut().into_iter().enumerate() {
+                    let n = S::of(row.len() as f64);
+                    let mean = |terms: &mut dyn Iterator<Item = S>| terms.fold(S::of(0.0), S::add).div(n);
+                    let own = scaled.row(i);
+                    let [centre, middle] = match is_rms {
+                        true => [S::of(0.0); 2],
+                        false => [mean(&mut own.iter().copied()), mean(&mut of.row(i).iter().copied())],
+                    };
+                    let along = mean(&mut own.iter().zip(plain.row(i)).map(|(g, x)| g.mul(*x)));
+                    let spread = mean(&mut of.row(i).iter().map(|x| x.sub(middle).square()));
+                    let deviation = spread.add(S::of(*epsilon)).sqrt();
+                    for (g, x) in row.iter_mut().zip(plain.row(i)) {
+                        *g = g.sub(centre).sub(x.mul(along)).div(deviation);
+                    }
+                }
+                found
+            }
+            Operation::ColumnProducts([a, b]) => {
+                let (a, b) = (value(*a), value(*b));
+                Array2::from_shape_fn((1, a.ncols()), |(_, j)| {
+                    a.column(j).iter().zip(b.column(j)).fold(S::of(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
+                })
+            }
+            Operation::Placed { of, gradient, way } => {
+                let (of, gradient) = (value(*of), value(*gradient));
+                let last = of.nrows().saturating_sub(1);
+                each(of, |(i, j), _| match way {
+                    Pooling::First => S::of(f64::from(i == 0)).share_of(gradient[[0, j]]),
+                    Pooling::Last => S::of(f64::from(i == last)).share_of(gradient[[0, j]]),
+                    _ => S::is_first_largest(&of.column(j).to_vec(), i).share_of(gradient[[0, j]]),
+                })
+            }
+            Operation::UnitGradient { of, unit, gradient } => {
+                let (of, unit, gradient) = (value(*of), value(*unit), value(*gradient));
+                each(of, |(i, j), _| {
+                    let length = of.row(i).iter().fold(S::of(0.0), |sum, x| sum.add(x.square())).sqrt();
+                    let terms = unit.row(i).into_iter().zip(gradient.row(i));
+                    let along = terms.fold(S::of(0.0), |sum, (u, g)| sum.add(u.mul(*g)));
+                    let across = gradient[[i, j]].sub(unit[[i, j]].mul(along));
+                    if length.is_zero() { S::of(0.0) } else { across.div(length) }
+                })
+            }
+            Operation::SoftmaxJacobian { shares, row } => {
+                let shares = value(*shares);
+                let own = shares.row(*row);
+                Array2::from_shape_fn((own.len(), own.len()), |(j, k)| match j == k {
+                    true => own[j].mul(S::of(1.0).sub(own[j])),
+                    false => S::of(0.0).sub(own[j].mul(own[k])),
+                })
+            }
+            Operation::Moment { before, gradient, keep, is_square } => each(value(*gradient), |at, g| {
+                let new = S::of(1.0 - keep).mul(if *is_square { g.square() } else { g });
+                before.map_or(new, |before| S::of(*keep).mul(value(before)[at]).add(new))
+            }),
+            Operation::Corrected { of, keep, step } => {
+                let left = S::of(1.0 - keep.powf(f64::from(*step)));
+                each(value(*of), |_, x| x.div(left))
+            }
+            Operation::Update { moments: [m, v], rate, epsilon } => {
+                each(value(*m), |at, x| S::of(*rate).mul(x).div(value(*v)[at].sqrt().add(S::of(*epsilon))))
+            }
+            Operation::Stepped { of, update, rate, weight_decay } => {
+                let kept = S::of(1.0 - rate * weight_decay);
+                each(value(*of), |at, x| kept.mul(x).sub(value(*update)[at]))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The steps of a worked example, in order, each with its matrix.
 
+use super::kind::StepKind;
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
 use chumoku::memory;
@@ -8,16 +9,6 @@ use ndarray::Array2;
 /// What a number of a step takes in the end: itself, once more where it is shown, and its interval where it is checked.
 const BYTES: f64 = 64.0;
 
-/// What a step's matrix is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StepKind {
-    /// The quantity itself.
-    Value,
-    /// The gradient of the loss with respect to it, of the same shape.
-    Gradient,
-}
-
 /// A step: what it is, how it follows, and its matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -25,6 +16,8 @@ pub(crate) struct Step {
     /// The head, from 0, where each has its own.
     pub(crate) head: Option<usize>,
     pub(crate) kind: StepKind,
+    /// What else its letter names: the letter of another step, or a number.
+    pub(crate) through: String,
     pub(crate) operation: Operation,
     pub(crate) value: Array2<f64>,
 }
@@ -32,12 +25,8 @@ pub(crate) struct Step {
 impl Step {
     /// Its letter, with the number of its head.
     pub(crate) fn symbol(&self) -> String {
-        let (symbol, head) =
-            (self.quantity.symbol(), self.head.map_or(String::new(), |head| format!("[{}]", head + 1)));
-        match self.kind {
-            StepKind::Value => format!("{symbol}{head}"),
-            StepKind::Gradient => format!("d{symbol}{head}"),
-        }
+        let head = self.head.map_or(String::new(), |head| format!("[{}]", head + 1));
+        self.kind.symbol(&(self.quantity.symbol().to_owned() + &head), &self.through)
     }
 }
 
@@ -62,13 +51,30 @@ impl Program {
 
     /// The step of a quantity, of a head where each has its own.
     pub(crate) fn find(&self, quantity: Quantity, head: Option<usize>) -> Option<StepId> {
-        let is_it = |step: &Step| step.kind == StepKind::Value && step.quantity == quantity && step.head == head;
+        self.find_kind(StepKind::Value, quantity, head)
+    }
+
+    /// The step that is this of a quantity, of a head where each has its own.
+    pub(super) fn find_kind(&self, kind: StepKind, quantity: Quantity, head: Option<usize>) -> Option<StepId> {
+        let is_it = |step: &Step| step.kind == kind && step.quantity == quantity && step.head == head;
         self.steps.iter().position(is_it)
     }
 
     /// What is given.
     pub(crate) fn give(&mut self, quantity: Quantity, head: Option<usize>, value: Array2<f64>) -> StepId {
-        self.steps.push(Step { quantity, head, kind: StepKind::Value, operation: Operation::Given, value });
+        self.give_kind(StepKind::Value, quantity, head, value)
+    }
+
+    /// What is given, and is this of a quantity.
+    pub(super) fn give_kind(
+        &mut self,
+        kind: StepKind,
+        quantity: Quantity,
+        head: Option<usize>,
+        value: Array2<f64>,
+    ) -> StepId {
+        let (through, operation) = (String::new(), Operation::Given);
+        self.steps.push(Step { quantity, head, kind, through, operation, value });
         self.steps.len() - 1
     }
 
@@ -82,22 +88,28 @@ impl Program {
         head: Option<usize>,
         operation: Operation,
     ) -> Result<StepId, String> {
-        self.add(quantity, head, StepKind::Value, operation)
+        self.add(quantity, head, (StepKind::Value, String::new()), operation)
     }
 
-    /// Computes the gradient of the loss with respect to a step.
+    /// Computes something of a step: its gradient, say. Its letter may name something else too.
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub(super) fn gradient(&mut self, of: StepId, operation: Operation) -> Result<StepId, String> {
-        self.add(self.steps[of].quantity, self.steps[of].head, StepKind::Gradient, operation)
+    pub(super) fn compute_of(
+        &mut self,
+        of: StepId,
+        kind: StepKind,
+        through: &str,
+        operation: Operation,
+    ) -> Result<StepId, String> {
+        self.add(self.steps[of].quantity, self.steps[of].head, (kind, through.to_owned()), operation)
     }
 
     fn add(
         &mut self,
         quantity: Quantity,
         head: Option<usize>,
-        kind: StepKind,
+        (kind, through): (StepKind, String),
         operation: Operation,
     ) -> Result<StepId, String> {
         let (rows, columns) = operation.dim(|id| self.steps[id].value.dim());
@@ -109,7 +121,7 @@ impl Program {
             ));
         }
         let value = operation.apply(|id| self.steps[id].value.view());
-        self.steps.push(Step { quantity, head, kind, operation, value });
+        self.steps.push(Step { quantity, head, kind, through, operation, value });
         Ok(self.steps.len() - 1)
     }
 }

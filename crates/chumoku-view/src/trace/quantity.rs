@@ -357,6 +357,43 @@ impl Quantity {
         }
     }
 
+    /// Whether training changes it.
+    pub(super) fn is_parameter(self) -> bool {
+        self.is_matrix()
+            || matches!(
+                self,
+                NormGamma
+                    | NormBeta
+                    | BQ
+                    | BK
+                    | BV
+                    | HeadGammaQ
+                    | HeadGammaK
+                    | BO
+                    | Gamma2
+                    | Beta2
+                    | B1
+                    | BGate
+                    | B2
+                    | LastGamma
+                    | LastBeta
+                    | DenseB
+                    | DenseGamma
+                    | DenseBeta
+                    | ClassB
+            )
+    }
+
+    /// Whether it is a parameter of two dimensions, which decays.
+    pub(super) fn is_matrix(self) -> bool {
+        matches!(self, WQ | WK | WV | WO | W1 | WGate | W2 | DenseW | ClassW)
+    }
+
+    /// Whether it is shown once more after a step of training.
+    pub(super) fn is_shown_after(self) -> bool {
+        self.is_parameter() || matches!(self, Logits | Probabilities | Loss)
+    }
+
     /// The quantity of a name.
     pub(crate) fn named(name: &str) -> Option<Quantity> {
         Quantity::ALL.into_iter().find(|quantity| quantity.name() == name)

@@ -3,6 +3,7 @@
 use super::belief::Verdict;
 use super::check::{Checked, CheckedStep, RowSum, Worst};
 use super::example::WorkedExample;
+use super::kind::StepKind;
 use super::number::Printed;
 use super::quantity::{Axis, Quantity};
 use crate::{left, wrap};
@@ -141,8 +142,8 @@ impl WorkedExample {
     /// The place of a number: its row and column, with their words, after the head where there are three indices; of
     /// one index, the row.
     pub(super) fn place(&self, name: &str, index: &[usize]) -> String {
-        let quantity = Quantity::named(name);
-        let axes = quantity.map_or([Axis::One; 2], Quantity::axes);
+        let claimed = StepKind::ALL.into_iter().find_map(|kind| Quantity::named(name.strip_prefix(kind.prefix()?)?));
+        let axes = claimed.map_or([Axis::One; 2], Quantity::axes);
         let word = |axis: Axis, i: usize| {
             let keys = if self.key_tokens.is_empty() { &self.tokens } else { &self.key_tokens };
             let words = match axis {

@@ -3,8 +3,9 @@
 use super::example::WorkedExample;
 use super::expansion::{Expansion, expand};
 use super::formula::{Formula, formula};
+use super::kind::StepKind;
 use super::operation::{Operation, StepId};
-use super::program::{Program, Step, StepKind};
+use super::program::{Program, Step};
 use super::quantity::{Axis, Quantity};
 use chumoku::explain::{ModelPlace, TextCut};
 use chumoku::lang::Lang;
@@ -30,7 +31,8 @@ pub struct Trace {
     pub classes: Vec<String>,
     /// The steps, in order.
     pub steps: Vec<TraceStep>,
-    /// The steps of the other heads, in order: what a spreadsheet computes the rest from.
+    /// The steps of the other heads, and those after a step of training that are not shown, in order: what a spreadsheet and
+    /// a page compute the rest from.
     pub others: Vec<TraceStep>,
     /// How far a model's own numbers are from these.
     pub agreements: Vec<Agreement>,
@@ -42,7 +44,6 @@ pub struct Trace {
 #[derive(Clone, Debug)]
 pub struct TraceStep {
     /// Its number among all, those not shown too.
-    #[cfg_attr(not(feature = "spreadsheets"), expect(dead_code, reason = "cells of spreadsheets are found by it"))]
     pub(super) id: StepId,
     pub(super) quantity: Quantity,
     /// Whether it is a quantity itself or the gradient of the loss with respect to it.
@@ -114,11 +115,7 @@ impl TraceStep {
     /// What it is called.
     #[must_use]
     pub fn title(&self, lang: Lang) -> String {
-        let title = self.quantity.title(lang);
-        let title = match self.kind {
-            StepKind::Value => title.to_owned(),
-            StepKind::Gradient => lang.pick("Gradient: ", "勾配：").to_owned() + title,
-        };
+        let title = self.kind.title(lang).to_owned() + self.quantity.title(lang);
         match self.head {
             Some(head) => format!("{title} ({})", lang.pick("head", "ヘッド").to_owned() + &format!(" {}", head + 1)),
             None => title,
@@ -132,6 +129,7 @@ impl TraceStep {
 
     pub(super) fn axes(&self) -> [Axis; 2] {
         match (self.quantity, &self.operation) {
+            (_, Operation::SoftmaxJacobian { .. }) => [Axis::Keys; 2],
             // What is classified is the text, unless every token is.
             (quantity, _) if quantity.axes()[0] == Axis::Answers => {
                 [if self.value.nrows() == 1 { Axis::One } else { Axis::Queries }, quantity.axes()[1]]
@@ -153,12 +151,15 @@ impl WorkedExample {
     }
 
     /// The same, and then the gradients of the loss with respect to every step that it follows from, from the loss back to
-    /// what is given.
+    /// what is given; and, where the example has an optimizer, its step for each parameter and the loss after it.
     ///
     /// # Errors
     /// As [`WorkedExample::trace`], and if there is no loss, or a step that it follows from has no rule for its gradient.
     pub fn trace_backward(&self, head: usize) -> Result<Trace, String> {
-        self.traced(head, Program::backward)
+        self.traced(head, |program| {
+            program.backward()?;
+            self.optimizer.as_ref().map_or(Ok(()), |optimizer| program.optimize(optimizer))
+        })
     }
 
     /// The steps and what `more` adds to them.
@@ -188,11 +189,15 @@ impl WorkedExample {
         }
         // Heads that share keys and values show the shared ones.
         let key_heads = [Quantity::K, Quantity::V].into_iter().map(|quantity| {
-            program.steps().iter().filter(|step| step.quantity == quantity && step.head.is_some()).count()
+            let is_of_head =
+                |step: &&Step| step.kind == StepKind::Value && step.quantity == quantity && step.head.is_some();
+            program.steps().iter().filter(is_of_head).count()
         });
         let group = heads / key_heads.max().unwrap_or(0).clamp(1, heads);
         let of_keys = |quantity| matches!(quantity, Quantity::K | Quantity::V);
         let is_shown = |step: &Step| match step.head {
+            // Of what is computed again after a step of training what it comes to is enough.
+            _ if step.kind == StepKind::After && !step.quantity.is_shown_after() => false,
             // Turned keys bear the number of the first head that reads them.
             Some(own) if step.quantity == Quantity::TurnedK => own / group == head / group,
             Some(own) if of_keys(step.quantity) => own == head / group,
@@ -219,7 +224,7 @@ impl WorkedExample {
 
 /// A step as it is shown.
 fn step(program: &Program, id: StepId, heads: usize) -> TraceStep {
-    let Step { quantity, head, kind, operation, value } = program.step(id);
+    let Step { quantity, head, kind, operation, value, .. } = program.step(id);
     let mut shown = TraceStep {
         id,
         quantity: *quantity,

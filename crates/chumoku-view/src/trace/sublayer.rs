@@ -1,8 +1,8 @@
 //! What stands around each part of a layer: a residual connection and a normalisation; and the normalisations behind layers.
 
 use super::builder::Build;
-use super::example::Options;
 use super::operation::{Operation, StepId};
+use super::options::Options;
 use super::quantity::Quantity;
 use chumoku::nn::{NormKind, NormOrder};
 use chumoku::tr;
@@ -128,7 +128,7 @@ impl Build<'_> {
         [residual, normalised]: [Quantity; 2],
     ) -> Result<StepId, String> {
         let order = part.norm(&self.example.options).order;
-        let is_claimed = self.example.claims.iter().any(|(claimed, _)| *claimed == residual);
+        let is_claimed = self.example.claims.iter().any(|(_, claimed, _)| *claimed == residual);
         let has_residual = self.example.options.residual || order.is_some() || is_claimed;
         let (Some(x), true) = (x, has_residual) else { return Ok(output) };
         if self.shape(x) != self.shape(output) {

@@ -104,6 +104,24 @@ pub(super) fn more_words(lang: Lang, count: usize) -> String {
     }
 }
 
+/// What can be done with a page.
+pub(super) fn can_be_changed(lang: Lang) -> &'static str {
+    lang.pick(
+        "Numbers with a dotted underline are given: change one, and all that follows from it is computed again. While numbers \
+         are changed, the checks below the steps are hidden.",
+        "点線の下線が付いた数値は与えられた値です。書き換えると、そこから導かれる値がすべて計算し直されます。書き換えている間は、\
+         各手順の下の検査は表示しません。",
+    )
+}
+
+/// What is said of an entry that is none.
+pub(super) fn is_no_number(lang: Lang) -> &'static str {
+    lang.pick(
+        "An entry is not a number (such as -0.5), or a target does not sum to 1: nothing was computed with it.",
+        "数値（-0.5 など）でない入力か、和が 1 でない正解があり、計算には使っていません。",
+    )
+}
+
 pub(super) fn given(lang: Lang) -> &'static str {
     lang.pick("given", "与えられた値")
 }

@@ -357,17 +357,17 @@ impl Reader<'_, '_> {
                 let range = next();
                 if is_error(&range) { Value::Error } else { result(Some(numbers(&range).iter().sum())) }
             }
-            ("SUMPRODUCT", 2) => {
-                let [a, b] = [next(), next()];
-                if is_error(&a) || is_error(&b) {
+            ("SUMPRODUCT", _) => {
+                let ranges: Vec<Value> = of.collect();
+                if ranges.iter().any(is_error) {
                     return Value::Error;
                 }
                 // Here a text counts as 0.
-                let term = |(a, b): (&Value, &Value)| match (a, b) {
-                    (Value::Number(a), Value::Number(b)) => a * b,
-                    _ => 0.0,
+                let term = |k: usize| {
+                    let factor = |range: &Value| if let Value::Number(x) = flat(range)[k] { *x } else { 0.0 };
+                    ranges.iter().map(factor).product::<f64>()
                 };
-                result(Some(flat(&a).into_iter().zip(flat(&b)).map(term).sum()))
+                result(Some((0..flat(&ranges[0]).len()).map(term).sum()))
             }
             ("MMULT", 2) => {
                 let [a, b] = [next(), next()];

@@ -1,0 +1,143 @@
+//! What the matrix of a step is: a quantity itself, its gradient, or something else that is computed of it.
+
+use chumoku::lang::Lang;
+
+/// What a step's matrix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// The quantity itself.
+    Value,
+    /// The gradient of the loss with respect to it, of the same shape.
+    Gradient,
+    /// What of that gradient comes through one of the steps that were made of it.
+    GradientPart,
+    /// What it is before its normalisation multiplies it by γ and adds β.
+    Plain,
+    /// The derivative of an activation at each number that it was applied to.
+    Slope,
+    /// The derivatives of one row of a softmax with respect to each number that it was made of.
+    Jacobian,
+    /// The running mean of a parameter's gradients before a step of AdamW.
+    FirstMomentBefore,
+    /// The running mean of their squares before it.
+    SecondMomentBefore,
+    /// The running mean after it.
+    FirstMoment,
+    /// The running mean of squares after it.
+    SecondMoment,
+    /// The running mean, corrected for its start at 0.
+    CorrectedFirst,
+    /// The running mean of squares, corrected for its start at 0.
+    CorrectedSecond,
+    /// What the step takes off a parameter, weight decay aside.
+    Update,
+    /// What it is after the step.
+    After,
+}
+
+use StepKind::*;
+
+impl StepKind {
+    /// All of them, in the order of a trace.
+    pub(super) const ALL: [StepKind; 14] = [
+        Value,
+        Gradient,
+        GradientPart,
+        Plain,
+        Slope,
+        Jacobian,
+        FirstMomentBefore,
+        SecondMomentBefore,
+        FirstMoment,
+        SecondMoment,
+        CorrectedFirst,
+        CorrectedSecond,
+        Update,
+        After,
+    ];
+
+    /// Its name in files.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Value => "value",
+            Gradient => "gradient",
+            GradientPart => "gradient_part",
+            Plain => "before_gamma_and_beta",
+            Slope => "derivative",
+            Jacobian => "jacobian",
+            FirstMomentBefore => "first_moment_before",
+            SecondMomentBefore => "second_moment_before",
+            FirstMoment => "first_moment",
+            SecondMoment => "second_moment",
+            CorrectedFirst => "corrected_first_moment",
+            CorrectedSecond => "corrected_second_moment",
+            Update => "update",
+            After => "after",
+        }
+    }
+
+    /// What stands before the name of a quantity to claim this of it; none of what cannot be claimed.
+    pub(super) fn prefix(self) -> Option<&'static str> {
+        Some(match self {
+            Value => "",
+            Gradient => "d",
+            FirstMoment => "m_",
+            SecondMoment => "v_",
+            CorrectedFirst => "m_hat_",
+            CorrectedSecond => "v_hat_",
+            Update => "update_",
+            After => "new_",
+            _ => return None,
+        })
+    }
+
+    /// Whether it is of a step of AdamW.
+    pub(super) fn is_of_optimizer(self) -> bool {
+        matches!(self, FirstMoment | SecondMoment | CorrectedFirst | CorrectedSecond | Update | After)
+    }
+
+    /// The letter of a quantity, made that of this; `through` is what else it names.
+    pub(super) fn symbol(self, letter: &str, through: &str) -> String {
+        match self {
+            Value => letter.to_owned(),
+            Gradient => format!("d{letter}"),
+            GradientPart => format!("d{letter}|{through}"),
+            Plain => {
+                let first = letter.chars().next().map_or(0, char::len_utf8);
+                format!("{}\u{302}{}", &letter[..first], &letter[first..])
+            }
+            Slope => format!("f′({through})"),
+            Jacobian => format!("J_{through}({letter})"),
+            FirstMomentBefore => format!("m₀({letter})"),
+            SecondMomentBefore => format!("v₀({letter})"),
+            FirstMoment => format!("m({letter})"),
+            SecondMoment => format!("v({letter})"),
+            CorrectedFirst => format!("m\u{302}({letter})"),
+            CorrectedSecond => format!("v\u{302}({letter})"),
+            Update => format!("Δ({letter})"),
+            After => format!("{letter}⁺"),
+        }
+    }
+
+    /// What the title of a quantity is preceded by.
+    pub(super) fn title(self, lang: Lang) -> &'static str {
+        let (en, ja) = match self {
+            Value => ("", ""),
+            Gradient => ("Gradient: ", "勾配："),
+            GradientPart => ("Part of the gradient: ", "勾配の一部："),
+            Plain => ("Before γ and β: ", "γ と β の前："),
+            Slope => ("Derivative: ", "導関数："),
+            Jacobian => ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列："),
+            FirstMomentBefore => ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント："),
+            SecondMomentBefore => ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント："),
+            FirstMoment => ("AdamW, first moment: ", "AdamW、1 次モーメント："),
+            SecondMoment => ("AdamW, second moment: ", "AdamW、2 次モーメント："),
+            CorrectedFirst => ("AdamW, bias-corrected first moment: ", "AdamW、バイアス補正した 1 次モーメント："),
+            CorrectedSecond => ("AdamW, bias-corrected second moment: ", "AdamW、バイアス補正した 2 次モーメント："),
+            Update => ("AdamW, update: ", "AdamW、更新量："),
+            After => ("After the step: ", "更新後："),
+        };
+        lang.pick(en, ja)
+    }
+}

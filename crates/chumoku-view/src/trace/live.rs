@@ -1,0 +1,173 @@
+//! What a page needs to compute a trace again when a number that is given is changed.
+
+use super::formula::root_of;
+use super::json::{matrix, number};
+use super::operation::{Angles, Curve, NormGradient, Operation, StepId};
+use super::quantity::Quantity;
+use super::recurrence::Before;
+use super::shown::{Trace, TraceStep};
+use chumoku::nn::Pooling;
+use chumoku_kernels::Activation;
+use serde_json::{Map, Value, json};
+
+/// Most numbers of a trace whose page computes it again.
+const NUMBERS: usize = 60_000;
+
+impl Trace {
+    /// The steps of all heads in order, those that are shown with their place on the page; none of so many numbers that a
+    /// page would take long.
+    pub(super) fn program_json(&self, digits: usize, terms: usize) -> Option<Value> {
+        let mut steps: Vec<(&TraceStep, bool)> = self.steps.iter().map(|step| (step, true)).collect();
+        steps.extend(self.others.iter().map(|step| (step, false)));
+        if steps.iter().map(|(step, _)| step.value.len()).sum::<usize>() > NUMBERS {
+            return None;
+        }
+        steps.sort_by_key(|(step, _)| step.id);
+        let steps: Option<Vec<Value>> = steps.into_iter().map(|(step, is_shown)| of_step(step, is_shown)).collect();
+        Some(json!({ "digits": digits, "terms": terms, "steps": steps? }))
+    }
+}
+
+fn of_step(step: &TraceStep, is_shown: bool) -> Option<Value> {
+    let (name, of, mut object) = of_operation(&step.operation, step.value.ncols())?;
+    object.insert("id".into(), step.id.into());
+    object.insert("op".into(), name.into());
+    object.insert("of".into(), of.into());
+    if is_shown {
+        object.insert("at".into(), step.anchor().into());
+    }
+    if step.operation == Operation::Given {
+        object.insert("name".into(), step.symbol.clone().into());
+        object.insert("given".into(), matrix(&step.value));
+        object.insert("shares".into(), (step.quantity == Quantity::Target).into());
+    }
+    Some(Value::Object(object))
+}
+
+fn pooling(way: Pooling) -> &'static str {
+    match way {
+        Pooling::First => "first",
+        Pooling::Last => "last",
+        Pooling::Max => "max",
+        Pooling::MeanSqrtLength => "mean_sqrt_length",
+        _ => "mean",
+    }
+}
+
+fn activation(activation: Activation) -> Option<&'static str> {
+    Some(match activation {
+        Activation::Relu => "relu",
+        Activation::Gelu => "gelu",
+        Activation::GeluTanh => "gelu_tanh",
+        Activation::Silu => "silu",
+        _ => return None,
+    })
+}
+
+/// The name of an operation, its operands, and its other settings.
+fn of_operation(
+    operation: &Operation,
+    columns: usize,
+) -> Option<(&'static str, Vec<Option<StepId>>, Map<String, Value>)> {
+    let all = |ids: &[StepId]| ids.iter().copied().map(Some).collect::<Vec<_>>();
+    let (name, of, settings) = match operation {
+        Operation::Given => ("Given", Vec::new(), json!({})),
+        Operation::Sum(pair) => ("Sum", all(pair), json!({})),
+        Operation::Hadamard(pair) => ("Hadamard", all(pair), json!({})),
+        Operation::Product { factors: [a, b], bias } => ("Product", vec![Some(*a), Some(*b), *bias], json!({})),
+        Operation::Mixture(pair) => ("Mixture", all(pair), json!({})),
+        Operation::ProductTransposed(pair) => ("ProductTransposed", all(pair), json!({})),
+        Operation::TransposedProduct(pair) => ("TransposedProduct", all(pair), json!({})),
+        Operation::ProductsTransposed { pairs, added } => {
+            let of = pairs.iter().flatten().chain(added).copied().map(Some).collect();
+            ("ProductsTransposed", of, json!({ "pairs": pairs.len() }))
+        }
+        Operation::Difference { of, over } => ("Difference", all(of), json!({ "over": over })),
+        Operation::SoftmaxGradient { shares, gradient } => ("SoftmaxGradient", all(&[*shares, *gradient]), json!({})),
+        Operation::Spread { of, rows, over } => ("Spread", all(&[*of]), json!({ "rows": rows, "over": over })),
+        Operation::ColumnSums(of) => ("ColumnSums", all(&[*of]), json!({})),
+        Operation::ColumnProducts(pair) => ("ColumnProducts", all(pair), json!({})),
+        Operation::Columns { of, range } => ("Columns", all(&[*of]), json!({ "from": range.start, "to": range.end })),
+        Operation::Turned { of, angles, is_back } => {
+            let sign = if *is_back { -1 } else { 1 };
+            match angles {
+                Angles::Given(speeds) => ("Turned", all(&[*of, *speeds]), json!({ "sign": sign })),
+                Angles::Base(base) => {
+                    let speed = |i: usize| base.powf(-2.0 * i as f64 / columns as f64);
+                    let speeds: Vec<f64> = (0..columns / 2).map(speed).collect();
+                    ("Turned", vec![Some(*of), None], json!({ "sign": sign, "speeds": speeds }))
+                }
+            }
+        }
+        Operation::Scaled { of, factor } => {
+            ("Scaled", all(&[*of]), json!({ "factor": factor, "root": root_of(*factor) }))
+        }
+        Operation::Biased { of, bias } => ("Biased", all(&[*of]), json!({ "bias": matrix(bias) })),
+        Operation::Masked { of, seen } => {
+            let seen: Vec<Vec<u8>> =
+                seen.rows().into_iter().map(|row| row.iter().map(|x| u8::from(*x)).collect()).collect();
+            ("Masked", all(&[*of]), json!({ "seen": seen }))
+        }
+        Operation::Largest(of) => ("Largest", all(&[*of]), json!({})),
+        Operation::Exponentials { of, largest } => ("Exponentials", vec![Some(*of), *largest], json!({})),
+        Operation::RowSums(of) => ("RowSums", all(&[*of]), json!({})),
+        Operation::Shares { of, sums } => ("Shares", all(&[*of, *sums]), json!({})),
+        Operation::OneHot(of) => ("OneHot", all(&[*of]), json!({})),
+        Operation::Joined(parts) => ("Joined", all(parts), json!({})),
+        Operation::Normalised { of, gamma, beta, epsilon } => {
+            ("Normalised", vec![Some(*of), *gamma, *beta], json!({ "epsilon": epsilon }))
+        }
+        Operation::RmsNormalised { of, gamma, epsilon } => {
+            ("RmsNormalised", vec![Some(*of), *gamma], json!({ "epsilon": epsilon }))
+        }
+        Operation::Pooled { of, ways } => {
+            let ways: Vec<&str> = ways.iter().map(|way| pooling(*way)).collect();
+            ("Pooled", all(&[*of]), json!({ "ways": ways }))
+        }
+        Operation::Placed { of, gradient, way } => ("Placed", all(&[*of, *gradient]), json!({ "way": pooling(*way) })),
+        Operation::Activated { of, activation: own } => {
+            ("Activated", all(&[*of]), json!({ "curve": activation(*own)? }))
+        }
+        Operation::Tanh(of) => ("Activated", all(&[*of]), json!({ "curve": "tanh" })),
+        Operation::Slope { of, curve } => {
+            let name = match curve {
+                Curve::Activation(own) => activation(*own)?,
+                Curve::Tanh => "tanh",
+            };
+            ("Slope", all(&[*of]), json!({ "curve": name }))
+        }
+        Operation::Logarithms(of) => ("Logarithms", all(&[*of]), json!({})),
+        Operation::CrossEntropy { target, logarithms } => ("CrossEntropy", all(&[*target, *logarithms]), json!({})),
+        Operation::UnitLength(of) => ("UnitLength", all(&[*of]), json!({})),
+        Operation::UnitGradient { of, unit, gradient } => ("UnitGradient", all(&[*of, *unit, *gradient]), json!({})),
+        Operation::NormGradient(NormGradient { of, plain, gamma, gradient, epsilon, is_rms }) => {
+            let of = vec![Some(*of), Some(*plain), Some(*gradient), *gamma];
+            ("NormGradient", of, json!({ "epsilon": epsilon, "rms": is_rms }))
+        }
+        Operation::SoftmaxJacobian { shares, row } => ("SoftmaxJacobian", all(&[*shares]), json!({ "row": row })),
+        Operation::Moment { before, gradient, keep, is_square } => {
+            ("Moment", vec![Some(*gradient), *before], json!({ "keep": keep, "square": is_square }))
+        }
+        Operation::Before(Before { cell, sums, weight, bias, first: [h, c], is_state }) => {
+            let of = vec![Some(*sums), Some(*weight), *bias, *h, *c];
+            ("Before", of, json!({ "cell": cell.name(), "state": is_state }))
+        }
+        Operation::Gate { terms: [(a, i), (b, j)], width, is_tanh } => {
+            ("Gate", all(&[*a, *b]), json!({ "from": [i, j], "width": width, "tanh": is_tanh }))
+        }
+        Operation::Gated { pairs, is_complement } => {
+            ("Gated", all(pairs.as_flattened()), json!({ "complement": is_complement }))
+        }
+        Operation::Corrected { of, keep, step } => {
+            ("Corrected", all(&[*of]), json!({ "left": number(1.0 - keep.powf(f64::from(*step))) }))
+        }
+        Operation::Update { moments, rate, epsilon } => {
+            ("Update", all(moments), json!({ "rate": rate, "epsilon": epsilon }))
+        }
+        Operation::Stepped { of, update, rate, weight_decay } => {
+            ("Stepped", all(&[*of, *update]), json!({ "kept": 1.0 - rate * weight_decay }))
+        }
+    };
+    let Value::Object(settings) = settings else { return None };
+    Some((name, of, settings))
+}

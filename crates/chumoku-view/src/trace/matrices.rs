@@ -1,0 +1,139 @@
+//! Matrices as files write them.
+
+use super::number::Printed;
+use super::quantity::Quantity;
+use chumoku::lang::lang;
+use chumoku::lang::wording::quoted;
+use chumoku::tr;
+use ndarray::Array2;
+use serde_json::value::RawValue;
+
+/// The numbers claimed of a quantity, a matrix for each head; none where nothing is claimed.
+pub(crate) type Claim = Vec<Array2<Option<Printed>>>;
+
+/// Entries of one, two or three dimensions.
+pub(super) struct Nested<T> {
+    pub(super) matrices: Vec<Array2<T>>,
+    /// Whether it was written as a single list.
+    is_list: bool,
+}
+
+/// Most numbers of a matrix: more is no worked example, and no machine's memory is to be filled by a file.
+const MOST: usize = 1 << 24;
+
+/// Reads matrices of what `of` says; `entry` reads one of them, from its text.
+pub(super) fn nested<T>(
+    text: &str,
+    place: &str,
+    of: &str,
+    entry: impl Fn(&str) -> Result<T, String>,
+) -> Result<Nested<T>, String> {
+    let whole: &RawValue = serde_json::from_str(text).map_err(|error| format!("{place}: {error}"))?;
+    let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).ok();
+    let fault = |where_: &str, found: &RawValue| {
+        tr!(
+            "{place}{where_}: expected a matrix [[…], […]] or a list […] of {of}, found {}",
+            "{place}{where_}: {of}の行列 [[…], […]] か配列 […] が必要ですが、{} です",
+            quoted(found.get())
+        )
+    };
+    let rows = list(whole).ok_or_else(|| fault("", whole))?;
+    if rows.is_empty() {
+        return Err(tr!(
+            "{place}: expected at least one row, found an empty list",
+            "{place}: 1 行以上が必要ですが、空の配列です"
+        ));
+    }
+    let row = |raw: &RawValue, at: String| -> Result<Vec<T>, String> {
+        let entries = list(raw).ok_or_else(|| fault(&at, raw))?;
+        let read = |(j, raw): (usize, &RawValue)| {
+            entry(raw.get()).map_err(|problem| format!("{place}{at}[{}]: {problem}", j + 1))
+        };
+        entries.iter().map(AsRef::as_ref).enumerate().map(read).collect()
+    };
+    let matrix = |rows: Vec<Vec<T>>, at: &str| -> Result<Array2<T>, String> {
+        let (count, columns) = (rows.len(), rows.first().map_or(0, Vec::len));
+        if let Some(i) = rows.iter().position(|row| row.len() != columns) {
+            let found = rows[i].len();
+            return Err(tr!(
+                "{place}{at}[{}]: expected {columns} {of}, as in row 1, found {found}",
+                "{place}{at}[{}]: 1 行目と同じく{of}が {columns} 個必要ですが、{found} 個です",
+                i + 1
+            ));
+        }
+        if columns == 0 || count.saturating_mul(columns) > MOST {
+            return Err(tr!(
+                "{place}{at}: expected 1 to {MOST} {of}, found {count}×{columns}",
+                "{place}{at}: {of}は 1 個から {MOST} 個までですが、{count}×{columns} です"
+            ));
+        }
+        Ok(Array2::from_shape_vec((count, columns), rows.into_iter().flatten().collect()).expect("even rows"))
+    };
+    let Some(first) = list(&rows[0]) else {
+        let list = row(whole, String::new())?;
+        return Ok(Nested { matrices: vec![matrix(vec![list], "")?], is_list: true });
+    };
+    let is_deep = first.first().is_some_and(|inner| list(inner).is_some());
+    if !is_deep {
+        let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("[{}]", i + 1)));
+        return Ok(Nested { matrices: vec![matrix(rows.collect::<Result<_, _>>()?, "")?], is_list: false });
+    }
+    let head = |(h, raw): (usize, &RawValue)| {
+        let at = format!("[{}]", h + 1);
+        let rows = list(raw).ok_or_else(|| fault(&at, raw))?;
+        let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("{at}[{}]", i + 1)));
+        matrix(rows.collect::<Result<_, _>>()?, &at)
+    };
+    let matrices: Vec<Array2<T>> =
+        rows.iter().map(AsRef::as_ref).enumerate().map(head).collect::<Result<_, String>>()?;
+    let (rows, columns) = matrices[0].dim();
+    if let Some(h) = matrices.iter().position(|matrix| matrix.dim() != (rows, columns)) {
+        let found = matrices[h].dim();
+        return Err(tr!(
+            "{place}[{}]: expected {rows}×{columns} {of}, as of head 1, found {}×{}",
+            "{place}[{}]: ヘッド 1 と同じ {rows}×{columns} の{of}が必要ですが、{}×{} です",
+            h + 1,
+            found.0,
+            found.1
+        ));
+    }
+    Ok(Nested { matrices, is_list: false })
+}
+
+/// A number as a file writes it: plain, or as a text, which keeps its last zeros.
+pub(super) fn printed(text: &str) -> Result<Printed, String> {
+    match text.starts_with('"') {
+        true => Printed::parse(&serde_json::from_str::<String>(text).map_err(|error| error.to_string())?),
+        false => Printed::parse(text),
+    }
+}
+
+/// Numbers, with gaps.
+pub(super) fn numbers(text: &str, place: &str) -> Result<Nested<Option<Printed>>, String> {
+    nested(text, place, lang().pick("numbers", "数値"), |text| {
+        if text == "null" { Ok(None) } else { printed(text).map(Some) }
+    })
+}
+
+/// A list stands for a column of what has one number a row, and for a row of everything else.
+pub(super) fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
+    match numbers.is_list
+        && matches!(quantity, Quantity::Sums | Quantity::Largest | Quantity::ClassSums | Quantity::ClassLargest)
+    {
+        true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
+        false => numbers.matrices,
+    }
+}
+
+/// A matrix that is given, in which nothing is left open.
+pub(super) fn full(matrix: Array2<Option<Printed>>, place: &str) -> Result<Array2<f64>, String> {
+    if let Some(((i, j), _)) = matrix.indexed_iter().find(|(_, entry)| entry.is_none()) {
+        return Err(tr!(
+            "{place}[{}][{}]: expected a number, found null",
+            "{place}[{}][{}]: 数値が必要ですが、null です",
+            i + 1,
+            j + 1
+        ));
+    }
+    Ok(matrix.mapv(|entry| entry.map_or(f64::NAN, |printed| printed.value)))
+}

@@ -1,0 +1,152 @@
+'use strict';
+// Computes the steps of a trace: each operation as operation.rs has it, in the same order.
+const real = x => ({ nan: NaN, inf: Infinity, '-inf': -Infinity })[x] ?? x;
+
+// Matrices are lists of rows.
+const sum = (n, f) => { let s = 0; for (let k = 0; k < n; k++) s += f(k); return s; };
+const each = (a, f) => a.map((row, i) => row.map((x, j) => f(x, i, j)));
+const grid = (n, m, f) => Array.from({ length: n }, (_, i) => Array.from({ length: m }, (_, j) => f(i, j)));
+const share = (a, b) => a === 0 ? 0 : a * b;
+const product = (a, b) => grid(a.length, b[0].length, (i, j) => sum(b.length, k => a[i][k] * b[k][j]));
+const flip = a => grid(a[0].length, a.length, (i, j) => a[j][i]);
+const column = (a, j) => a.map(row => row[j]);
+const total = row => sum(row.length, k => row[k]);
+const squares = row => sum(row.length, k => row[k] * row[k]);
+const most = row => row.reduce((m, x) => Number.isNaN(m) || m > x ? m : x, -Infinity);
+const first = row => row.reduce((best, x, j) => x !== -Infinity && (best < 0 || x > row[best]) ? j : best, -1);
+const spread = row => { const m = total(row) / row.length; return squares(row.map(x => x - m)) / row.length; };
+
+const tail = x => {
+  let f = x;
+  for (let k = 120; k > 0; k--) f = x + k / 2 / f;
+  return Math.exp(-x * x) / f / Math.sqrt(Math.PI);
+};
+const erf = x => {
+  const a = Math.abs(x);
+  if (a >= 2.5) return Math.sign(x) * (1 - tail(a));
+  let term = x, s = x;
+  for (let n = 1; Math.abs(term) > 1e-18 * Math.abs(s) && n <= 200; n++) { term *= -a * a / n; s += term / (2 * n + 1); }
+  return s * 2 / Math.sqrt(Math.PI);
+};
+const erfc = x => x < 2.5 ? 1 - erf(x) : tail(x);
+const times = (x, factor) => factor === 0 ? 0 : x * factor;
+const normal = x => 0.5 * erfc(-x / Math.SQRT2);
+const density = x => Math.exp(-0.5 * x * x) / Math.sqrt(2 * Math.PI);
+const logistic = u => 1 / (1 + Math.exp(-u));
+const inner = x => Math.sqrt(8 / Math.PI) * (x + 0.044715 * x * x * x);
+const curves = {
+  relu: [x => x < 0 ? 0 : x, x => Number.isNaN(x) ? x : x > 0 ? 1 : 0],
+  gelu: [x => times(x, normal(x)), x => normal(x) + times(x, density(x))],
+  gelu_tanh: [x => times(x, logistic(inner(x))), x => {
+    const u = inner(x), du = Math.sqrt(8 / Math.PI) * (1 + 3 * 0.044715 * x * x);
+    return logistic(u) + times(x * du, logistic(u) * logistic(-u));
+  }],
+  silu: [x => times(x, logistic(x)), x => logistic(x) + times(x, logistic(x) * logistic(-x))],
+  tanh: [Math.tanh, x => 1 - Math.tanh(x) * Math.tanh(x)],
+};
+const pools = {
+  first: c => c[0], last: c => c[c.length - 1], max: most, mean: c => total(c) / c.length,
+  mean_sqrt_length: c => total(c) / Math.sqrt(c.length),
+};
+// Where pooling takes a column from.
+const taken = { first: () => 0, last: c => c.length - 1, max: first };
+const normed = (a, gamma, beta, centre, under) => a.map(row => {
+  const m = centre ? total(row) / row.length : 0, root = Math.sqrt(under(row.map(x => x - m)));
+  return row.map((x, j) => { let y = (x - m) / root; if (gamma) y *= gamma[0][j]; return beta ? y + beta[0][j] : y; });
+});
+// The gradient of a row that was normalised: what is taken off, and the root that it is divided by.
+const normGradient = ([a, x, g, gamma], { epsilon, rms }, i) => {
+  const n = a[i].length, own = g[i].map((y, j) => gamma ? y * gamma[0][j] : y);
+  return { own, centre: rms ? 0 : total(own) / n, along: sum(n, j => own[j] * x[i][j]) / n,
+    under: rms ? squares(a[i]) / n : spread(a[i]), epsilon };
+};
+const length = row => Math.sqrt(squares(row));
+const along = (u, g, i) => sum(u[i].length, k => u[i][k] * g[i][k]);
+const angle = ([a, given], { speeds, sign }, i, j) => {
+  const half = a[0].length / 2, pair = j % half;
+  return { t: i * (sign * (given ? given[0][pair] : speeds[pair])), other: a[i][j < half ? j + half : pair], side: j < half ? -1 : 1 };
+};
+
+// What a recurrent network hands from each token to the next: recurrence.rs.
+const recurrence = ([sums, weight, bias, h0, c0], { cell, state }) => {
+  const n = weight.length;
+  let h = h0 ? h0[0] : Array(n).fill(0), c = c0 ? c0[0] : Array(n).fill(0);
+  return sums.map(row => {
+    const before = state ? c : h, old = [h, c];
+    const own = k => old[0].reduce((s, x, i) => s + x * weight[i][k], bias ? bias[0][k] : 0);
+    const at = (gate, j) => row[gate * n + j] + own(gate * n + j);
+    const next = h.map((_, j) => {
+      if (cell === 'rnn') return [Math.tanh(at(0, j)), old[1][j]];
+      if (cell === 'lstm') {
+        const to = logistic(at(1, j)) * old[1][j] + logistic(at(0, j)) * Math.tanh(at(2, j));
+        return [logistic(at(3, j)) * Math.tanh(to), to];
+      }
+      const [r, z] = [logistic(at(0, j)), logistic(at(1, j))], to = Math.tanh(row[2 * n + j] + r * own(2 * n + j));
+      return [(1 - z) * to + z * old[0][j], old[1][j]];
+    });
+    [h, c] = [next.map(x => x[0]), next.map(x => x[1])];
+    return before;
+  });
+};
+
+const operations = {
+  Before: recurrence,
+  Gate: ([a, b], { from, width, tanh }) => grid(a.length, width, (i, j) => {
+    const x = a[i][from[0] + j] + b[i][from[1] + j];
+    return tanh ? Math.tanh(x) : logistic(x);
+  }),
+  Gated: ([a, b, c, d], { complement }) => each(b, (x, i, j) => (complement ? 1 - a[i][j] : a[i][j]) * x + c[i][j] * d[i][j]),
+  Sum: ([a, b]) => each(a, (x, i, j) => x + b[i][j]),
+  Hadamard: ([a, b]) => each(a, (x, i, j) => x * b[i][j]),
+  Product: ([a, b, c]) => c ? each(product(a, b), (x, i, j) => x + c[0][j]) : product(a, b),
+  Mixture: ([a, b]) => grid(a.length, b[0].length, (i, j) => sum(b.length, k => share(a[i][k], b[k][j]))),
+  ProductTransposed: ([a, b]) => product(a, flip(b)),
+  TransposedProduct: ([a, b]) => product(flip(a), b),
+  ProductsTransposed: (of, { pairs }) => {
+    const all = of.slice(2 * pairs);
+    for (let k = pairs - 1; k >= 0; k--) all.unshift(product(of[2 * k], flip(of[2 * k + 1])));
+    return all.reduce((s, a) => each(s, (x, i, j) => x + a[i][j]));
+  },
+  Difference: ([a, b], { over }) => each(a, (x, i, j) => (x - b[i][j]) / over),
+  SoftmaxGradient: ([a, g]) => each(a, (x, i, j) => share(x, g[i][j] - sum(a[i].length, k => share(a[i][k], g[i][k])))),
+  Spread: ([a], { rows, over }) => grid(rows, a[0].length, (i, j) => a[0][j] / over),
+  ColumnSums: ([a]) => [a[0].map((_, j) => total(column(a, j)))],
+  ColumnProducts: ([a, b]) => [a[0].map((_, j) => sum(a.length, i => a[i][j] * b[i][j]))],
+  Columns: ([a], { from, to }) => a.map(row => row.slice(from, to)),
+  Turned: (of, p) => each(of[0], (x, i, j) => {
+    const { t, other, side } = angle(of, p, i, j);
+    return side < 0 ? x * Math.cos(t) - other * Math.sin(t) : x * Math.cos(t) + other * Math.sin(t);
+  }),
+  Scaled: ([a], { factor }) => each(a, x => x * factor),
+  Biased: ([a], { bias }) => each(a, (x, i, j) => x + real(bias[i][j])),
+  Masked: ([a], { seen }) => each(a, (x, i, j) => seen[i][j] ? x : -Infinity),
+  Largest: ([a]) => a.map(row => [most(row)]),
+  Exponentials: ([a, m]) => each(a, (x, i) => !m ? Math.exp(x) : m[i][0] === -Infinity ? 0 : Math.exp(x - m[i][0])),
+  RowSums: ([a]) => a.map(row => [total(row)]),
+  Shares: ([a, z]) => each(a, (x, i) => z[i][0] === 0 ? 0 : x / z[i][0]),
+  OneHot: ([a]) => a.map(row => { const best = first(row); return row.map((_, j) => j === best ? 1 : 0); }),
+  Joined: of => of[0].map((_, i) => of.flatMap(a => a[i])),
+  Normalised: ([a, g, b], { epsilon }) => normed(a, g, b, true, d => squares(d) / d.length + epsilon),
+  RmsNormalised: ([a, g], { epsilon }) => normed(a, g, null, false, d => squares(d) / d.length + epsilon),
+  Pooled: ([a], { ways }) => [ways.flatMap(way => a[0].map((_, j) => pools[way](column(a, j))))],
+  Placed: ([a, g], { way }) => each(a, (_, i, j) => taken[way](column(a, j)) === i ? g[0][j] : 0),
+  Activated: ([a], { curve }) => each(a, curves[curve][0]),
+  Slope: ([a], { curve }) => each(a, curves[curve][1]),
+  Logarithms: ([a]) => each(a, Math.log),
+  CrossEntropy: ([t, l]) => [[t.flatMap((row, i) => row.map((x, j) => share(x, l[i][j]))).reduce((s, x) => s - x, 0) / t.length]],
+  UnitLength: ([a]) => a.map(row => { const size = length(row); return row.map(x => size === 0 ? 0 : x / size); }),
+  UnitGradient: ([a, u, g]) => each(a, (_, i, j) => length(a[i]) === 0 ? 0 : (g[i][j] - u[i][j] * along(u, g, i)) / length(a[i])),
+  NormGradient: (of, p) => of[0].map((row, i) => {
+    const { own, centre, along, under, epsilon } = normGradient(of, p, i);
+    return row.map((_, j) => (own[j] - centre - of[1][i][j] * along) / Math.sqrt(under + epsilon));
+  }),
+  SoftmaxJacobian: ([a], { row }) => a[row].map((x, j) => a[row].map((y, k) => j === k ? x * (1 - x) : 0 - x * y)),
+  Moment: ([g, m], { keep, square }) => each(g, (x, i, j) => {
+    const fresh = (1 - keep) * (square ? x * x : x);
+    return m ? keep * m[i][j] + fresh : fresh;
+  }),
+  Corrected: ([a], { left }) => each(a, x => x / left),
+  Update: ([m, v], { rate, epsilon }) => each(m, (x, i, j) => rate * x / (Math.sqrt(v[i][j]) + epsilon)),
+  Stepped: ([w, d], { kept }) => each(w, (x, i, j) => kept * x - d[i][j]),
+};
+

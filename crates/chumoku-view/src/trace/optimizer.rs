@@ -1,0 +1,169 @@
+//! A step of AdamW: from the gradients of parameters to what they are after it.
+
+use super::kind::StepKind;
+use super::matrices::{full, numbers};
+use super::object::Object;
+use super::operation::{Operation, StepId};
+use super::program::Program;
+use super::quantity::Quantity;
+use chumoku::tr;
+use ndarray::Array2;
+use std::collections::HashMap;
+
+/// The settings of a step, and what was remembered before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Optimizer {
+    learning_rate: f64,
+    /// How much of either moment is kept.
+    keep: [f64; 2],
+    epsilon: f64,
+    weight_decay: f64,
+    /// Which step it is, from 1.
+    step: u32,
+    /// The moments before it, where they are not 0.
+    before: HashMap<(StepKind, Quantity), Array2<f64>>,
+}
+
+/// What a setting must be, and how that is said in English and in Japanese.
+type Range = (fn(f64) -> bool, &'static str, &'static str);
+
+const KEYS: [&str; 8] = ["learning_rate", "beta1", "beta2", "epsilon", "weight_decay", "step", "m", "v"];
+
+impl Optimizer {
+    pub(super) fn read(text: &str) -> Result<Optimizer, String> {
+        let file = Object::read(text, "optimizer", &KEYS)?;
+        let number = |key: &str, usual: f64, (is_fine, en, ja): Range| {
+            let found = file.plain::<f64>(key, "optimizer.", ["a number", "数値"])?.unwrap_or(usual);
+            match found.is_finite() && is_fine(found) {
+                true => Ok(found),
+                false => Err(tr!(
+                    "optimizer.{key}: expected {}, found {found}",
+                    "optimizer.{key}: {}が必要ですが、{found} です",
+                    chumoku::lang::lang().pick(en, ja)
+                )),
+            }
+        };
+        let positive: Range = (|x| x > 0.0, "a number above 0", "正の数");
+        let natural: Range = (|x| x >= 0.0, "0 or more", "0 以上の数");
+        let share: Range = (|x| (0.0..1.0).contains(&x), "0 or more and less than 1", "0 以上 1 未満の数");
+        let step = file.plain::<u32>("step", "optimizer.", ["a whole number from 1", "1 以上の整数"])?.unwrap_or(1);
+        if step == 0 {
+            return Err(tr!(
+                "optimizer.step: expected a whole number from 1, found 0",
+                "optimizer.step: 1 以上の整数が必要ですが、0 です"
+            ));
+        }
+        let mut before = HashMap::new();
+        let parameters: Vec<Quantity> = Quantity::ALL.into_iter().filter(|quantity| quantity.is_parameter()).collect();
+        let names: Vec<&str> = parameters.iter().map(|quantity| quantity.name()).collect();
+        for (key, kind) in [("m", StepKind::FirstMomentBefore), ("v", StepKind::SecondMomentBefore)] {
+            let Some(text) = file.get(key) else { continue };
+            let place = format!("optimizer.{key}");
+            let moments = Object::read(text, &place, &names)?;
+            for &quantity in &parameters {
+                let Some(text) = moments.get(quantity.name()) else { continue };
+                let place = format!("{place}.{}", quantity.name());
+                let mut matrices = numbers(text, &place)?.matrices;
+                let count = matrices.len();
+                let Some(matrix) = matrices.pop().filter(|_| count == 1) else {
+                    return Err(tr!(
+                        "{place}: expected one matrix, found {count}",
+                        "{place}: 行列は一つだけ必要ですが、{count} 個です"
+                    ));
+                };
+                let matrix = full(matrix, &place)?;
+                if let Some(x) = matrix.iter().find(|x| key == "v" && (x.is_nan() || **x < 0.0)) {
+                    return Err(tr!(
+                        "{place}: expected means of squares, 0 or more, found {x}",
+                        "{place}: 二乗の平均（0 以上の数）が必要ですが、{x} です"
+                    ));
+                }
+                before.insert((kind, quantity), matrix);
+            }
+        }
+        Ok(Optimizer {
+            learning_rate: number("learning_rate", 1e-3, positive)?,
+            keep: [number("beta1", 0.9, share)?, number("beta2", 0.999, share)?],
+            epsilon: number("epsilon", 1e-8, natural)?,
+            weight_decay: number("weight_decay", 0.01, natural)?,
+            step,
+            before,
+        })
+    }
+}
+
+impl Program {
+    /// Adds a step of AdamW for each parameter that has a gradient (Loshchilov and Hutter 2019), and the steps to the loss
+    /// with the new ones. Vectors do not decay.
+    ///
+    /// # Errors
+    /// If a moment has another shape than its parameter, or there is none of it.
+    pub(super) fn optimize(&mut self, optimizer: &Optimizer) -> Result<(), String> {
+        let is_parameter = |id: &StepId| {
+            let step = self.step(*id);
+            step.operation == Operation::Given && step.kind == StepKind::Value && step.quantity.is_parameter()
+        };
+        let parameters: Vec<StepId> = (0..self.steps().len()).filter(is_parameter).collect();
+        let mut after = HashMap::new();
+        for id in parameters {
+            let quantity = self.step(id).quantity;
+            let Some(gradient) = self.find_kind(StepKind::Gradient, quantity, None) else { continue };
+            after.insert(id, self.adamw(optimizer, id, gradient)?);
+        }
+        if let Some((kind, quantity)) =
+            optimizer.before.keys().find(|(kind, of)| self.find_kind(*kind, *of, None).is_none())
+        {
+            let (key, name) = (if *kind == StepKind::FirstMomentBefore { "m" } else { "v" }, quantity.name());
+            return Err(tr!(
+                "optimizer.{key}.{name}: expected inputs.{name} too, and a loss that follows from it",
+                "optimizer.{key}.{name}: inputs.{name} と、そこから導かれる損失が必要です"
+            ));
+        }
+        let Some(loss) = self.find(Quantity::Loss, None) else { return Ok(()) };
+        for id in 0..=loss {
+            let mut operation = self.step(id).operation.clone();
+            let is_changed = operation.operands_mut().into_iter().any(|of| after.contains_key(of));
+            if is_changed {
+                let operation = operation.of_others(|of| after.get(&of).copied().unwrap_or(of));
+                after.insert(id, self.compute_of(id, StepKind::After, "", operation)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The step of one parameter.
+    fn adamw(&mut self, optimizer: &Optimizer, id: StepId, gradient: StepId) -> Result<StepId, String> {
+        let Optimizer { learning_rate: rate, keep, epsilon, weight_decay, step, .. } = *optimizer;
+        let quantity = self.step(id).quantity;
+        let mut moments = [StepKind::FirstMomentBefore, StepKind::SecondMomentBefore].into_iter().map(|kind| {
+            let Some(matrix) = optimizer.before.get(&(kind, quantity)) else { return Ok(None) };
+            let (expected, found) = (self.value(id).dim(), matrix.dim());
+            if expected != found {
+                let (key, name) = (if kind == StepKind::FirstMomentBefore { "m" } else { "v" }, quantity.name());
+                return Err(tr!(
+                    "optimizer.{key}.{name} is {}×{}: expected {}×{}, as {name} is",
+                    "optimizer.{key}.{name} は {}×{} ですが、{name} と同じ {}×{} が必要です",
+                    found.0,
+                    found.1,
+                    expected.0,
+                    expected.1
+                ));
+            }
+            Ok(Some(self.give_kind(kind, quantity, None, matrix.clone())))
+        });
+        let before: [Option<StepId>; 2] =
+            [moments.next().transpose()?.flatten(), moments.next().transpose()?.flatten()];
+        let names =
+            [(StepKind::FirstMoment, StepKind::CorrectedFirst), (StepKind::SecondMoment, StepKind::CorrectedSecond)];
+        let mut corrected = [id; 2];
+        for (i, (kind, kind_corrected)) in names.into_iter().enumerate() {
+            let moment = Operation::Moment { before: before[i], gradient, keep: keep[i], is_square: i == 1 };
+            let of = self.compute_of(id, kind, "", moment)?;
+            corrected[i] = self.compute_of(id, kind_corrected, "", Operation::Corrected { of, keep: keep[i], step })?;
+        }
+        let update = Operation::Update { moments: corrected, rate, epsilon };
+        let update = self.compute_of(id, StepKind::Update, "", update)?;
+        let weight_decay = if quantity.is_matrix() { weight_decay } else { 0.0 };
+        self.compute_of(id, StepKind::After, "", Operation::Stepped { of: id, update, rate, weight_decay })
+    }
+}

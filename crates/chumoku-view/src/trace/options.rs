@@ -1,0 +1,329 @@
+//! How a worked example is computed: its options.
+
+use super::matrices::{Nested, nested, printed};
+use super::object::Object;
+use chumoku::lang::lang;
+use chumoku::lang::wording::quoted;
+use chumoku::nn::{ACTIVATIONS, NormKind, NormOrder, Pooling};
+use chumoku::tr;
+use chumoku_kernels::{Activation, Cell};
+use ndarray::Array2;
+
+/// Where causality counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Diagonal {
+    /// Query i sees the keys up to i.
+    TopLeft,
+    /// The last query sees all keys.
+    BottomRight,
+}
+
+/// Who may see what.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum MaskOption {
+    /// Where it is true, the key is seen.
+    Seen(Array2<bool>),
+    /// Is added to the scaled scores.
+    Added(Array2<f64>),
+}
+
+/// How attention is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    pub(crate) scale: Option<f64>,
+    pub(crate) beta: Option<f64>,
+    /// Factors of the scores of each head: a trained β.
+    pub(crate) head_factors: Option<Vec<f64>>,
+    pub(crate) causal: Option<Diagonal>,
+    pub(crate) mask: Option<MaskOption>,
+    /// A query sees keys at most so far away.
+    pub(crate) window: Option<usize>,
+    pub(crate) hard: bool,
+    pub(crate) num_heads: usize,
+    pub(crate) num_key_heads: Option<usize>,
+    pub(crate) head_dim: Option<usize>,
+    pub(crate) subtract_max: bool,
+    /// Whether its input is added to what attention comes to, and to what the feed-forward network comes to.
+    pub(crate) residual: bool,
+    /// Where layer normalisation stands; with it there is a residual connection.
+    pub(crate) norm: Option<NormOrder>,
+    /// Whether it is RMS normalisation.
+    pub(crate) rms_norm: bool,
+    pub(crate) epsilon: f64,
+    /// What the feed-forward network applies to its first layer.
+    pub(crate) activation: Option<Activation>,
+    /// Where the normalisation of the feed-forward network stands; with it there is a residual connection.
+    pub(crate) norm_2: Option<NormOrder>,
+    /// Whether it is RMS normalisation.
+    pub(crate) rms_norm_2: bool,
+    /// Its ε, if it is another.
+    pub(crate) epsilon_2: Option<f64>,
+    /// The normalisation behind the last layer, if there is one, and its ε, if it is another.
+    pub(crate) last_norm: Option<NormKind>,
+    pub(crate) epsilon_last: Option<f64>,
+    /// The base of rotary positions.
+    pub(crate) rotary: Option<f64>,
+    /// What ALiBi takes off the score for each step of distance, a number for each head.
+    pub(crate) alibi: Option<Vec<f64>>,
+    /// ε of the RMS norm of each head's queries and keys, if they have one.
+    pub(crate) head_norm_epsilon: Option<f64>,
+    /// The cell of a recurrent network, in the place of attention.
+    pub(crate) cell: Option<Cell>,
+    /// How one row is made of the last ones: these, side by side.
+    pub(crate) pooling: Vec<Pooling>,
+    /// Whether the dense layer after pooling ends with tanh.
+    pub(crate) dense_tanh: bool,
+    /// What else is applied to it.
+    pub(crate) dense_activation: Option<Activation>,
+    /// The normalisation behind that, if there is one, and its ε, if it is another.
+    pub(crate) dense_norm: Option<NormKind>,
+    pub(crate) epsilon_dense: Option<f64>,
+    /// Whether that row is divided by its length.
+    pub(crate) unit_length: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            scale: None,
+            beta: None,
+            head_factors: None,
+            causal: None,
+            mask: None,
+            window: None,
+            hard: false,
+            num_heads: 1,
+            num_key_heads: None,
+            head_dim: None,
+            subtract_max: true,
+            residual: false,
+            norm: None,
+            rms_norm: false,
+            epsilon: 1e-5,
+            activation: None,
+            norm_2: None,
+            rms_norm_2: false,
+            epsilon_2: None,
+            last_norm: None,
+            epsilon_last: None,
+            rotary: None,
+            alibi: None,
+            head_norm_epsilon: None,
+            cell: None,
+            pooling: Vec::new(),
+            dense_tanh: false,
+            dense_activation: None,
+            dense_norm: None,
+            epsilon_dense: None,
+            unit_length: false,
+        }
+    }
+}
+
+/// A mask is all true and false, or all numbers.
+fn mask(text: &str) -> Result<MaskOption, String> {
+    fn one<T>(read: Nested<T>) -> Result<Array2<T>, String> {
+        let mut matrices = read.matrices;
+        let found = matrices.len();
+        let matrix = matrices.pop().filter(|_| found == 1);
+        matrix.ok_or_else(|| {
+            tr!(
+                "options.mask: expected one matrix for all heads, found {found}",
+                "options.mask: すべてのヘッドに一つの行列が必要ですが、{found} 個です"
+            )
+        })
+    }
+    let entries = lang().pick("entries", "要素");
+    // Which of both it is: what stands first decides.
+    let first = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
+    if first.starts_with("true") || first.starts_with("false") {
+        let entry = |text: &str| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => Err(tr!(
+                "expected true (the key is seen) or false, as at the mask's first place, found {}",
+                "マスクの先頭と同じく true（キーが見える）か false が必要ですが、{} です",
+                quoted(other)
+            )),
+        };
+        return Ok(MaskOption::Seen(one(nested(text, "options.mask", entries, entry)?)?));
+    }
+    let entry = |text: &str| match text {
+        "true" | "false" => Err(tr!(
+            "expected a number, which is added to the score, as at the mask's first place, found {}; a mask is all numbers, \
+             or all true and false",
+            "マスクの先頭と同じく、スコアに加える数値が必要ですが、{} です。マスクはすべて数値か、すべて true と false です",
+            quoted(text)
+        )),
+        text => {
+            let number = printed(text).map(|printed| printed.value);
+            number.map_err(|problem| {
+                tr!(
+                    "{problem}; a mask holds true and false, or numbers",
+                    "{problem}。マスクに書けるのは true と false か、数値です"
+                )
+            })
+        }
+    };
+    Ok(MaskOption::Added(one(nested(text, "options.mask", entries, entry)?)?))
+}
+
+const OPTIONS: [&str; 30] = [
+    "scale",
+    "causal",
+    "mask",
+    "window",
+    "beta",
+    "hard",
+    "num_heads",
+    "num_key_heads",
+    "d_k",
+    "subtract_max",
+    "residual",
+    "norm",
+    "rms_norm",
+    "epsilon",
+    "activation",
+    "norm_2",
+    "rms_norm_2",
+    "epsilon_2",
+    "last_norm",
+    "epsilon_last",
+    "rotary_base",
+    "alibi_slopes",
+    "head_norm_epsilon",
+    "cell",
+    "pooling",
+    "dense_tanh",
+    "dense_activation",
+    "dense_norm",
+    "epsilon_dense",
+    "unit_length",
+];
+
+/// Values of options.
+impl Object<'_> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, String> {
+        let found: Option<f64> = self.plain(key, "options.", ["a number", "数値"])?;
+        Ok(found)
+    }
+
+    fn count(&self, key: &str) -> Result<Option<usize>, String> {
+        let found: Option<usize> = self.plain(key, "options.", ["a whole number from 1", "1 以上の整数"])?;
+        if found == Some(0) {
+            return Err(tr!(
+                "options.{key}: expected a whole number from 1, found 0",
+                "options.{key}: 1 以上の整数が必要ですが、0 です"
+            ));
+        }
+        Ok(found)
+    }
+}
+
+impl Options {
+    pub(super) fn read(text: &str) -> Result<Options, String> {
+        let file = Object::read(text, "options", &OPTIONS)?;
+        let defaults = Options::default();
+        let activations =
+            ["\"relu\", \"gelu\", \"gelu_tanh\" or \"silu\"", "\"relu\"、\"gelu\"、\"gelu_tanh\"、\"silu\" のどれか"];
+        let kinds = ["\"layer\" or \"rms\"", "\"layer\" か \"rms\" "];
+        let orders = ["\"pre\" or \"post\"", "\"pre\" か \"post\" "];
+        let truth = |key: &str| file.plain::<bool>(key, "options.", ["true or false", "true か false "]);
+        let finite = |key: &str| match file.number(key)? {
+            Some(x) if !x.is_finite() => Err(tr!(
+                "options.{key}: expected a finite number, found {x}",
+                "options.{key}: 有限の数が必要ですが、{x} です"
+            )),
+            found => Ok(found),
+        };
+        let causal = match file.get("causal") {
+            None | Some("false") => None,
+            Some("true" | "\"top-left\"") => Some(Diagonal::TopLeft),
+            Some("\"bottom-right\"") => Some(Diagonal::BottomRight),
+            Some(other) => {
+                return Err(tr!(
+                    "options.causal: expected true, false, \"top-left\" or \"bottom-right\", found {}",
+                    "options.causal: true、false、\"top-left\"、\"bottom-right\" のいずれかが必要ですが、{} です",
+                    quoted(other)
+                ));
+            }
+        };
+        let mask = file.get("mask").map(mask).transpose()?;
+        let small = |key: &str| match finite(key)? {
+            Some(epsilon) if epsilon < 0.0 => Err(tr!(
+                "options.{key}: expected 0 or more, found {epsilon}",
+                "options.{key}: 0 以上の数が必要ですが、{epsilon} です"
+            )),
+            found => Ok(found),
+        };
+        let epsilon = small("epsilon")?.unwrap_or(defaults.epsilon);
+        let activation = |key: &str| match file.plain::<String>(key, "options.", activations)? {
+            None => Ok(None),
+            Some(name) => match ACTIVATIONS.into_iter().find(|(known, _)| *known == name) {
+                Some((_, activation)) => Ok(Some(activation)),
+                None => {
+                    let (expected, found) = (lang().pick(activations[0], activations[1]), quoted(&name));
+                    Err(tr!(
+                        "options.{key}: expected {expected}, found {found}",
+                        "options.{key}: {expected}が必要ですが、{found} です"
+                    ))
+                }
+            },
+        };
+        let cells = ["\"rnn\", \"lstm\" or \"gru\"", "\"rnn\"、\"lstm\"、\"gru\" のどれか"];
+        let cell = match file.plain::<String>("cell", "options.", cells)? {
+            None => None,
+            Some(name) => match Cell::named(&name) {
+                Some(cell) => Some(cell),
+                None => {
+                    let (expected, found) = (lang().pick(cells[0], cells[1]), quoted(&name));
+                    return Err(tr!(
+                        "options.cell: expected {expected}, found {found}",
+                        "options.cell: {expected}が必要ですが、{found} です"
+                    ));
+                }
+            },
+        };
+        let ways = [
+            "\"mean\", \"max\", \"first\", \"last\" or \"mean_sqrt_length\"",
+            "\"mean\"、\"max\"、\"first\"、\"last\"、\"mean_sqrt_length\" のどれか",
+        ];
+        Ok(Options {
+            scale: finite("scale")?,
+            beta: finite("beta")?,
+            head_factors: None,
+            causal,
+            mask,
+            window: file.plain("window", "options.", ["a whole number", "0 以上の整数"])?,
+            hard: truth("hard")?.unwrap_or(false),
+            num_heads: file.count("num_heads")?.unwrap_or(1),
+            num_key_heads: file.count("num_key_heads")?,
+            head_dim: file.count("d_k")?,
+            subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
+            residual: truth("residual")?.unwrap_or(false),
+            norm: file.plain("norm", "options.", orders)?,
+            rms_norm: truth("rms_norm")?.unwrap_or(false),
+            epsilon,
+            activation: activation("activation")?,
+            norm_2: file.plain("norm_2", "options.", orders)?,
+            rms_norm_2: truth("rms_norm_2")?.unwrap_or(false),
+            epsilon_2: small("epsilon_2")?,
+            last_norm: file.plain("last_norm", "options.", kinds)?,
+            epsilon_last: small("epsilon_last")?,
+            rotary: finite("rotary_base")?,
+            alibi: file.plain(
+                "alibi_slopes",
+                "options.",
+                ["a list of numbers, one for each head", "ヘッドごとの数値の配列"],
+            )?,
+            head_norm_epsilon: small("head_norm_epsilon")?,
+            cell,
+            pooling: file.plain::<Pooling>("pooling", "options.", ways)?.into_iter().collect(),
+            dense_tanh: truth("dense_tanh")?.unwrap_or(false),
+            dense_activation: activation("dense_activation")?,
+            dense_norm: file.plain("dense_norm", "options.", kinds)?,
+            epsilon_dense: small("epsilon_dense")?,
+            unit_length: truth("unit_length")?.unwrap_or(false),
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Layers with a loss, as files of worked examples have them.
+
+use serde_json::{Value, json};
+
+/// A layer with everything: norms, a feed-forward network and a dense layer, as `options` and `inputs` say.
+pub(crate) fn layer(inputs: &Value, options: &Value) -> Value {
+    let mut file = json!({
+        "inputs": {
+            "X": [[1, 0.5, -1, 2], [0, 1, 0.25, -0.5], [1, 1, 0, 0.5]],
+            "W_Q": [[1, 0, 0.5, 1], [0, 1, -1, 0], [0.5, 0.25, 1, 0], [0, -1, 0, 1]], "b_Q": [0.1, 0, -0.1, 0.2],
+            "W_K": [[0, 1, 0.5, 1], [1, 1, -1, 0], [0.5, 0.25, 0, 0], [0, 1, 0, 1]],
+            "W_V": [[1, 0, 0, 1], [0, 1, 1, 0], [0.5, 0, 1, 0], [0, -1, 0.25, 1]],
+            "W_O": [[1, 0, 0, 0.5], [0, 1, 0, 0], [0, 0.5, 1, 0], [0.25, 0, 0, 1]],
+            "W_1": [[1, 0, -1, 0.5, 0.3], [0, 1, 0.5, -1, 0.7], [0.5, 0.5, 0, 1, -0.4], [1, -1, 0, 0.2, 0.1]],
+            "b_1": [0.1, -0.2, 0.3, 0, 0.05],
+            "W_2": [[0.5, 0, 0.1, 0], [0, 0.5, 0, -1], [1, 0.2, 0, 0], [0, 0.3, -1, 0.4], [0.2, 0, 0.6, 0]],
+            "b_2": [0, 0.1, 0, -0.1],
+            "gamma": [1, 0.5, 2, 1.5], "gamma_2": [0.5, 1, 1.5, 1],
+            "W_class": [[1, 0, -1], [0, 1, 0.5], [0.5, 0.5, 0], [1, -1, 0]], "b_class": [0, 0.1, 0.2],
+            "target": [[0, 1, 0]]
+        },
+        "options": { "num_heads": 2, "causal": true, "pooling": "mean", "activation": "relu" }
+    });
+    for (key, more) in [("inputs", inputs), ("options", options)] {
+        for (name, value) in more.as_object().unwrap() {
+            file[key][name] = value.clone();
+        }
+    }
+    file
+}
+
+/// Layers as networks have them, and each of the rules that they need.
+pub(crate) fn layers() -> Vec<Value> {
+    let gate = json!([[1, 1, 0, 0.4, -0.2], [0, 2, -1, 0.1, 0.3], [0.2, 0, 0.5, 1, 0], [0, 0.1, 0.7, -0.3, 1]]);
+    // Two heads read one of keys.
+    let narrow = json!([[0, 1], [1, 1], [0.5, 0.25], [0, 1]]);
+    vec![
+        layer(
+            &json!({ "norm_beta": [0, 0.1, 0.2, 0], "norm_beta_2": [0.1, 0, 0, 0.3], "gamma_last": [1, 2, 1, 0.5],
+                "norm_beta_last": [0.1, 0, 0, 0] }),
+            &json!({ "norm": "pre", "norm_2": "pre", "activation": "gelu", "last_norm": "layer", "rotary_base": 100 }),
+        ),
+        layer(
+            &json!({ "norm_beta": [0, 0.1, 0.2, 0], "W_dense": [[1, 0, 0.5], [0, 1, -1], [0.2, 0, 1], [1, 0.5, 0]],
+                "b_dense": [0.1, 0.2, 0], "W_class": [[1, 0, -1], [0, 1, 0.5], [0.5, 0.5, 0]] }),
+            &json!({ "norm": "post", "norm_2": "post", "dense_tanh": true, "pooling": "first", "unit_length": true }),
+        ),
+        layer(
+            &json!({ "W_gate": gate, "b_gate": [0.1, 0, 0.2, 0, 0], "W_K": narrow, "W_V": narrow, "gamma_Q": [1, 0.5],
+                "gamma_K": [2, 1], "gamma_last": [1, 2, 1, 0.5] }),
+            &json!({ "norm": "pre", "rms_norm": true, "norm_2": "pre", "rms_norm_2": true, "activation": "silu",
+                "num_key_heads": 1, "rotary_base": 10, "head_norm_epsilon": 0.001, "last_norm": "rms", "pooling": "max" }),
+        ),
+        layer(
+            &json!({ "W_dense": [[1, 0, 0.5], [0, 1, -1], [0.2, 0, 1], [1, 0.5, 0]], "gamma_dense": [1, 0.5, 2],
+                "norm_beta_dense": [0, 0.1, 0], "W_class": [[1, 0, -1], [0, 1, 0.5], [0.5, 0.5, 0]] }),
+            &json!({ "norm": "post", "norm_2": "post", "activation": "gelu_tanh", "pooling": "last",
+                "dense_activation": "relu", "dense_norm": "layer" }),
+        ),
+    ]
+}
+
+/// An example with a step of AdamW, the third, from moments that are not 0.
+pub(crate) fn stepped() -> Value {
+    let mut file = layers().swap_remove(0);
+    file["optimizer"] = json!({ "learning_rate": 0.05, "weight_decay": 0.1, "beta2": 0.99, "step": 3,
+        "m": { "b_class": [0.1, -0.2, 0.05] }, "v": { "b_class": [0.01, 0.02, 0.5] } });
+    file
+}
