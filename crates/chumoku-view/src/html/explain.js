@@ -240,7 +240,7 @@ function look(view) {
 }
 function show() {
   const own = STRINGS[S.lang];
-  T = isModel ? { ...own, ...own.lm } : isEncoder ? { ...own, ...own.near, ...isItself ? own.itself : {} } : own;
+  T = isModel ? { ...own, ...own.lm } : isEncoder ? { ...own, ...own.near, ...isItself ? own.itself : {} } : D.layers ? own : { ...own, ...own.alone };
   const said = phrase => S.lang === 'ja' && Object.hasOwn(D.phrases, phrase) ? D.phrases[phrase] : phrase;
   root.lang = S.lang;
   root.dataset.theme = theme();

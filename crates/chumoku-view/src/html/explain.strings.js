@@ -118,6 +118,13 @@ const STRINGS = {
       forNote: () => 'without it the vector points elsewhere: its cosine with the whole text’s falls by so much',
       offCosine: (a, b) => `Without this head the vector’s cosine with the one of all heads is ${b}.`,
     },
+    // Where there is no attention.
+    alone: {
+      title: m => `What each word does: ${m}`,
+      halves: ['together', 'network', 'n-grams'], tileHint: '',
+      bothNote: 'Bars and the first numbers: the network by itself. Numbers in brackets: the whole predictor, with the n-gram model.',
+      beyond: n => `The ${n} words after those that are read at a time.`,
+    },
     footer: 'Made by Chumoku. Everything is in this file; it asks nothing of the network.',
   },
   ja: {
@@ -234,6 +241,12 @@ const STRINGS = {
       effect: () => '各語がベクトルに与える影響',
       forNote: () => 'その語を除くとベクトルの向きが変わり、元のベクトルとのコサインがこの値だけ下がります',
       offCosine: (a, b) => `このヘッドを無効にしたときのベクトルと、全ヘッドでのベクトルのコサインは ${b} です。`,
+    },
+    alone: {
+      title: m => `各語の影響: ${m}`,
+      halves: ['全体', 'ネットワーク', 'n-gram'], tileHint: '',
+      bothNote: '棒と上の数字はネットワーク単独、括弧内は n-gram モデルと合わせた予測全体での影響です。',
+      beyond: n => `一度に読む範囲より後の ${n} 語`,
     },
     footer: 'Chumoku で作成。必要なものはすべてこのファイルに含まれ、ネットワークには接続しません。',
   },
