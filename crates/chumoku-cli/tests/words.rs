@@ -120,7 +120,10 @@ fn a_tagger_is_trained_and_used() {
     place.run(&["predict", "model", "<b>Anna & Ben</b>", text, "--html", "page.html"]).ok();
     let page = place.read("page.html");
     let span = page.split("<mark").find(|part| part.contains("Greta Moore")).unwrap_or_else(|| panic!("{page}"));
-    assert!(span.contains("title=\"person ") && span.contains(">Greta Moore<small>person</small></mark> works in "), "{span}");
+    assert!(
+        span.contains("title=\"person ") && span.contains(">Greta Moore<small>person</small></mark> works in "),
+        "{span}"
+    );
     assert!(page.contains("&lt;") && page.contains("&amp;") && !page.contains("<b>"), "{page}");
     assert!(page.contains("default-src 'none'") && !page.contains("<script"), "{page}");
     place.run(&["predict", "model", "--input", "new.csv", "--html", "table.html"]).ok();
