@@ -93,7 +93,7 @@ pub(crate) fn levels(rows: &[(&str, &Scores)]) -> String {
                 _ => tr!("{rows} at level {level} below the right parent", "親は正しく {level} 段目で誤り {rows}"),
             }
         };
-        let parts: Vec<String> = first.levels.iter().map(part).collect();
+        let parts: Vec<String> = first.levels.iter().filter(|level| level.first_wrong > 0).map(part).collect();
         let (parts, wrong) = (parts.join(lang().pick(", ", "、")), thousands(wrong));
         let said = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
         let _ = writeln!(out, "\n{}", wrap(&said, 80));

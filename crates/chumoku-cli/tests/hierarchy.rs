@@ -17,14 +17,14 @@ const CLASSES: [(&str, &[&str]); 7] = [
     ("travel", &["journey", "luggage", "ticket"]),
 ];
 
-/// A text of each class in turn; every fourth has a word of its class and one of another below the same top, which leaves only the
-/// top to be told.
+/// A text of each class in turn; every other has a word of its class and one of a class below the same top, which leaves only the top
+/// to be told.
 fn rows(n: usize, state: &mut u64) -> String {
     let mut pick = |count: usize| (common::random(state) * count as f64) as usize;
     let mut out = String::from("label,text\n");
     for i in 0..n {
         let class = pick(7);
-        let other = match (i % 4, class) {
+        let other = match (i % 2, class) {
             (0, 0..4) => pick(4),
             (0, _) => 4 + pick(3),
             _ => class,
@@ -77,7 +77,9 @@ fn paths_are_told_and_scored_at_each_level() {
     ] {
         assert!(run.stdout.contains(part), "{part}: {run:#?}");
     }
-    assert!(run.stdout.lines().all(|line| width(line) <= 80), "{run:#?}");
+    // Advice is one line, whatever its length.
+    let mut lines = run.stdout.lines().filter(|line| !line.starts_with("Advice"));
+    assert!(lines.all(|line| width(line) <= 80), "{run:#?}");
     let (metrics, config) = (place.json("model/metrics.json"), place.json("model/config.json"));
     assert_eq!(metrics["labels"][1], "home/garden");
     assert_eq!(config["hierarchy"]["nodes"].as_array().unwrap().len(), 8, "{config}");
@@ -101,7 +103,7 @@ fn paths_are_told_and_scored_at_each_level() {
     assert_eq!(wrong, ((1.0 - whole[2]) * 150.0).round() as u64);
     for part in ["attention", "ngrams", "majority"] {
         let part = of(&metrics["parts"][part]);
-        assert!(part.len() == 3 && part[0] < 1.0, "{part:?}");
+        assert!(part.len() == 3 && part[2] < 1.0, "{part:?}");
     }
     assert!(of(&metrics["parts"]["majority"])[0] < 0.75);
 
@@ -134,7 +136,7 @@ fn paths_are_told_and_scored_at_each_level() {
     assert_eq!(why["label"], "home/kitchen/knives");
     assert!(is_nested(why["levels"].as_array().unwrap()), "{}", why["levels"]);
     let why = place.run(&["explain", "model", text]).ok();
-    assert!(why.stdout.contains("›  home/kitchen/knives"), "{why:#?}");
+    assert!(why.stdout.contains("› home/kitchen/knives"), "{why:#?}");
 
     // The tree changes no weights: as plain names the model is the same.
     let none = ["--hierarchy", "none", "--out", "none"];
@@ -190,7 +192,7 @@ fn answers_go_as_far_as_they_are_sure() {
             }
         }
     }
-    // A quarter of the texts tells only the top.
+    // Of half of the texts hardly more than the top can be told.
     assert!(ends[1] > 100 && ends[2] > 100 && ends[3] > 100, "{ends:?}");
     let [answered, rightly] = [ends, right].map(|counts| counts[1..].iter().sum::<usize>());
     assert!(answered > 900 && rightly as f64 >= 0.95 * answered as f64, "{ends:?} {right:?}");

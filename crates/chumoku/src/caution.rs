@@ -403,8 +403,8 @@ mod tests {
     fn level_rows(n: usize, stream: u64) -> Vec<SureLevels> {
         let random = Philox::new(9, stream);
         let row = |i: u64| {
-            let top = 0.5 + 0.5 * random.uniform(4 * i).powf(0.3);
-            let whole = top * (0.3 + 0.7 * random.uniform(4 * i + 1));
+            let top = 0.5 + 0.5 * random.uniform(4 * i).powf(0.2);
+            let whole = top * (0.3 + 0.7 * random.uniform(4 * i + 1).powf(0.1));
             let u = random.uniform(4 * i + 2);
             SureLevels(vec![top, whole], if u < whole { 2 } else { usize::from(u < top) })
         };
@@ -414,7 +414,7 @@ mod tests {
     /// Answers that end at a level are right there as often as promised, by themselves: those that go further down do not help.
     #[test]
     fn promises_are_kept_at_each_level() {
-        let (mut kept, mut answered, runs) = ([0, 0], [0, 0], 200);
+        let (mut kept, mut answered, runs) = ([0, 0], [0, 0], 100);
         for run in 0..runs {
             let rows = level_rows(1500, run);
             let whole: Vec<(f32, bool)> = rows.iter().map(|SureLevels(sure, right)| (sure[1], *right == 2)).collect();
@@ -423,7 +423,7 @@ mod tests {
             let steps = caution.level_steps(0.9);
             assert_eq!(steps[1], caution.step(0.9));
             let ends: Vec<(usize, bool)> =
-                level_rows(10_000, 10_000 + run).iter().filter_map(|row| row.answered(&steps)).collect();
+                level_rows(5_000, 10_000 + run).iter().filter_map(|row| row.answered(&steps)).collect();
             for level in [1, 2] {
                 let of_level: Vec<bool> = ends.iter().filter(|end| end.0 == level).map(|end| end.1).collect();
                 let right = of_level.iter().filter(|right| **right).count();
@@ -432,7 +432,7 @@ mod tests {
             }
         }
         assert!(kept.iter().all(|kept| *kept as f64 >= 0.95 * runs as f64), "{kept:?} of {runs}");
-        assert!(answered.iter().all(|n| *n as f64 > 0.05 * 10_000.0 * runs as f64), "{answered:?}");
+        assert!(answered.iter().all(|n| *n as f64 > 0.05 * 5_000.0 * runs as f64), "{answered:?}");
     }
 
     #[test]
