@@ -119,7 +119,7 @@ fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
     // A larger number goes on from what is known.
     let more = [&DATA[..], &["--out", "killed", "--tune", "5", "--resume"], &options[2..]].concat();
     let run = place.run(&more).ok();
-    assert!(run.stderr.contains("4 trials are known already"), "{run:#?}");
+    assert!(run.stderr.contains("4 trials known already"), "{run:#?}");
     let tried = |out: &str| choice(&place, out)[0].as_array().unwrap().clone();
     assert_eq!((tried("killed").len(), &tried("killed")[..4]), (5, &tried("tuned")[..]));
 }
