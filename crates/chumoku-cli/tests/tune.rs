@@ -69,7 +69,7 @@ fn settings_are_searched_for_and_can_be_given() {
     for trial in &tried[1..] {
         let number = |key: &str| trial[key].as_f64().unwrap();
         assert!((best - number("log_loss") - number("gain")).abs() < 3e-6, "{trial}");
-        assert_eq!(trial["kept"], number("gain") > number("standard_error"), "of the list: {trial}");
+        assert_eq!(trial["kept"], number("gain") > number("standard_error").max(1e-4), "of the list: {trial}");
         best = if trial["kept"] == true { number("log_loss") } else { best };
     }
     let kept = tried.iter().rfind(|trial| trial["kept"] == true).unwrap();
@@ -119,7 +119,7 @@ fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
     // A larger number goes on from what is known.
     let more = [&DATA[..], &["--out", "killed", "--tune", "5", "--resume"], &options[2..]].concat();
     let run = place.run(&more).ok();
-    assert!(run.stderr.contains("4 trials are known already"), "{run:#?}");
+    assert!(run.stderr.contains("4 trials known already"), "{run:#?}");
     let tried = |out: &str| choice(&place, out)[0].as_array().unwrap().clone();
     assert_eq!((tried("killed").len(), &tried("killed")[..4]), (5, &tried("tuned")[..]));
 }

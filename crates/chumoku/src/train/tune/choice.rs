@@ -16,6 +16,9 @@ const CLEARLY: f64 = 1.0;
 /// the luckiest looks better by nearly two standard errors.
 const VERY_CLEARLY: f64 = 2.0;
 
+/// A gain that is not worth another setting, however sure it is: nobody would see it.
+const TOO_SMALL: f64 = 1e-4;
+
 impl Comparison {
     /// Compares the losses of the same rows, row by row: what makes a row hard is hard for both, and falls out.
     pub(super) fn of(first: &[f64], second: &[f64]) -> Comparison {
@@ -31,7 +34,7 @@ impl Comparison {
     /// Whether the second is to be taken, which was drawn at random or is of the list.
     pub(super) fn is_clear(&self, is_drawn: bool) -> bool {
         let errors = if is_drawn { VERY_CLEARLY } else { CLEARLY };
-        self.gain > errors * self.standard_error
+        self.gain > TOO_SMALL && self.gain > errors * self.standard_error
     }
 }
 
@@ -51,9 +54,12 @@ mod tests {
         assert!(!Comparison::of(&after, &before).is_clear(false));
         assert!(!Comparison::of(&before, &before).is_clear(false));
         assert!(!Comparison::of(&[2.0], &[1.0]).is_clear(false) && !Comparison::of(&[], &[]).is_clear(false));
+        // A gain that is sure and cannot be seen.
+        let hardly: Vec<f64> = before.iter().map(|loss| loss - 1e-5).collect();
+        assert!(!Comparison::of(&before, &hardly).is_clear(false));
         // One row is much better, and nothing else: that is chance.
         let mut lucky = before.clone();
-        lucky[9] = 0.0;
+        (lucky[8], lucky[9]) = (9.0, 0.0);
         let found = Comparison::of(&before, &lucky);
         assert!(found.gain > 0.05 && !found.is_clear(false), "{found:?}");
     }

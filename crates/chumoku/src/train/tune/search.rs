@@ -7,6 +7,7 @@ use super::log::TrialLog;
 use super::race::hopeless_after;
 use crate::blend::Blend;
 use crate::inference;
+use crate::lang::wording::count;
 use crate::lang::{Lang, lang};
 use crate::model_folder::{TUNE, clear};
 use crate::models::Classifier;
@@ -177,16 +178,21 @@ impl<'a> Search<'a> {
     fn introduce(&self, budget: TuneBudget, observe: &mut dyn FnMut(Event<'_>)) {
         let (rows, known) = (self.data.valid.len(), self.log.trials.len());
         let how_long = match budget {
-            TuneBudget::Trials(most) => tr!("{most} trials", "試行 {most} 回"),
+            TuneBudget::Trials(most) => {
+                let trials = count(most, "trial");
+                tr!("{trials}", "試行 {most} 回")
+            }
             TuneBudget::Time(time) => tr!("for {} s", "{} 秒間", time.as_secs()),
         };
         let text = tr!(
-            "{how_long}, judged by the log-loss of {rows} validation rows; kept is what is better by more than the error, twice the error where drawn at random",
+            "{how_long}, judged by the log-loss of {rows} validation rows; kept is what is better by more than \
+             the error, twice the error where drawn at random",
             "{how_long}。検証データ {rows} 行の対数損失で比べ、標準誤差（無作為な設定ではその 2 倍）より大きく改善したものを採用します"
         );
         observe(Event::Said(label("tune"), text));
         if known > 0 {
-            let text = tr!("{known} trials are known already", "{known} 回の試行は済んでいます");
+            let trials = count(known as u64, "trial");
+            let text = tr!("{trials} known already", "{known} 回の試行は済んでいます");
             observe(Event::Said(label("note"), text));
         }
     }
