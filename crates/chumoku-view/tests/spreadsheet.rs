@@ -379,7 +379,8 @@ fn gradients_are_formulas_and_follow_every_change() {
         let backward = |case: &Case| example(&case.file).trace_backward(case.head).unwrap();
         let (name, trace) = (&case.name, backward(&case));
         let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
-        assert_comes_to(name, &trace, |at| shown(&book.calculated(), at));
+        let sheets = book.calculated();
+        assert_comes_to(name, &trace, |at| shown(&sheets, at));
         for _ in 0..4 {
             let ((at, x), new) = changed(&case, &trace, &mut draw);
             let mut book = book.clone();

@@ -118,12 +118,15 @@ pub enum Form {
 
 /// A number is expanded that stands among the first rows and columns, so that it is seen in every form.
 const CORNER: usize = 6;
+/// By how much of itself a number is larger, so that which is does not hang on the last digit of an exponential.
+const EVEN: f64 = 1e-9;
 
-/// Expands the number of a step that has most to show: the largest finite one of the corner.
+/// Expands the number of a step that has most to show: the largest finite one of the corner, the first of several.
 pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     let step = program.step(id);
     let corner = step.value.indexed_iter().filter(|((i, j), x)| *i < CORNER && *j < CORNER && x.is_finite());
-    let (at, _) = corner.reduce(|best, next| if next.1.abs() > best.1.abs() { next } else { best })?;
+    let is_larger = |next: &f64, best: &f64| next.abs() > best.abs() * (1.0 + EVEN);
+    let (at, _) = corner.reduce(|best, next| if is_larger(next.1, best.1) { next } else { best })?;
     let (row, column) = at;
     let columns = step.value.ncols();
     let of = |id: StepId| -> &Array2<f64> { program.value(id) };

@@ -138,7 +138,7 @@ const given = () => { for (const step of steps) if (step.given) {
 const expandable = a => {
   let best = null;
   a.slice(0, 6).forEach((row, i) => row.slice(0, 6).forEach((x, j) => {
-    if (Number.isFinite(x) && (!best || Math.abs(x) > Math.abs(a[best[0]][best[1]]))) best = [i, j];
+    if (Number.isFinite(x) && (!best || Math.abs(x) > Math.abs(a[best[0]][best[1]]) * (1 + 1e-9))) best = [i, j];
   }));
   return best;
 };
