@@ -65,7 +65,7 @@ pub(super) fn of_words(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<I
 
 impl TextClassifier {
     /// A text without what stands beside it, where the model reads columns.
-    fn text_of<'a>(&self, row: &'a str) -> &'a str {
+    pub(super) fn text_of<'a>(&self, row: &'a str) -> &'a str {
         if self.config.columns().is_empty() { row } else { chumoku_text::beside::text_of(row) }
     }
 
@@ -103,12 +103,13 @@ impl TextClassifier {
         method: Method,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        if self.text_of(text).trim().is_empty() {
+        let own = self.text_of(text);
+        if own.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
-        let all_words = words_of(text, &self.tokenizer.encode(text)?);
+        let all_words = words_of(own, &self.tokenizer.encode(own)?);
         let Reading { ids, spans: words, tokens, around, tokens_of_text } =
-            Reading::of(text, &self.tokenizer, self.config.max_tokens())?;
+            Reading::of(own, &self.tokenizer, self.config.max_tokens())?;
         let read = ids.len() - self.tokenizer.frame().len();
 
         let whole = self.predict(&[text])?.remove(0);
@@ -202,7 +203,7 @@ impl TextClassifier {
         Ok(Explanation {
             kind: ExplainedKind::Classifier,
             model: name.into(),
-            text: self.text_of(text).into(),
+            text: own.into(),
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
