@@ -171,7 +171,7 @@ impl Worth {
             _ => lang().pick("these rows do not show that they help", "役に立つとは、この行数では言えません"),
         };
         tr!(
-            "n-grams on {n} {part} rows, {name}: text alone {text}, columns alone {columns}, both {both}; {verdict}",
+            "{name} of n-grams on {n} {part} rows: text alone {text}, columns alone {columns}, both {both}; {verdict}",
             "{part}データ {n} 行での n-gram の{name}: テキストだけ {text}、列だけ {columns}、両方 {both}。{verdict}"
         )
     }
