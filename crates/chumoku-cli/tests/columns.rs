@@ -189,7 +189,7 @@ fn labels_numbers_and_pairs_have_columns_too() {
     let run = place.run(&args).ok();
     assert!(said(&run).contains("“price” number"), "{run:#?}");
     assert!(place.json("sets/metrics.json")["columns"]["figure"] == "micro_f1");
-    assert_eq!(place.run(&["eval", "sets", "sets.csv", "--json"]).ok().json()["rows"], 120);
+    assert_eq!(place.run(&["eval", "sets", "sets.csv", "--separator", "|", "--json"]).ok().json()["rows"], 120);
 
     let pairs = rows.iter().map(|[text, price, shop, _, label]| format!("{text},I paid {price}.,{shop},{label}\n"));
     place.write("pairs.csv", format!("text1,text2,shop,label\n{}", pairs.collect::<String>()));
