@@ -84,7 +84,7 @@ fn columns_are_learnt_and_used_in_every_way() {
     assert_eq!((&cheap.json()["label"], &dear.json()["label"]), (&json!("fair"), &json!("dear")));
     assert_eq!((&cheap.json()["text"], cheap.stderr.as_str()), (&json!("The meal was bland."), ""));
     let partly = ask(&["price=350"]);
-    assert_eq!(said(&partly).matches("count as missing").count(), 1, "{partly:#?}");
+    assert_eq!(said(&partly).matches("counted as missing").count(), 1, "{partly:#?}");
     assert!(said(&partly).contains("“shop”, “date”") && said(&partly).contains("--set shop=VALUE"), "{partly:#?}");
     // What was never seen is "other"; what is no number is missing.
     let p = |set: &[&str]| ask(set).json()["probability"].clone();
@@ -111,6 +111,8 @@ fn columns_are_learnt_and_used_in_every_way() {
     assert_eq!(eval["scores"], metrics["scores"]);
     assert!(!place.read("wrong.csv").contains('\u{1e}'));
 
+    // The words are those of the text alone.
+    let words = |why: &Value| why["words"].as_array().unwrap().iter().map(|w| w["text"].clone()).collect::<Vec<_>>();
     // Each column's effect, beside the words.
     let explain = ["explain", "model", "The meal was bland.", "--set", "price=5500", "--set", "shop=Nowhere"];
     let shown = place.run(&explain).ok();
@@ -125,6 +127,7 @@ fn columns_are_learnt_and_used_in_every_way() {
         (&json!("The meal was bland."), &json!("price"), &json!("5500"))
     );
     assert!(column(0)["effect"].as_f64().unwrap() > 1.0, "{why}");
+    assert_eq!(words(&why), ["The", "meal", "was", "bland", "."].map(Value::from));
     assert_eq!([0, 1, 2].map(|i| column(i)["read_as"].clone()), ["itself", "other", "missing"].map(Value::from));
     assert_eq!(column(2)["effect"], 0.0);
     // The effect is the change of log-odds that predictions show.
@@ -152,6 +155,9 @@ fn a_network_stands_beside_them_in_both_languages() {
     assert!(shown.stdout.contains("テキスト以外の列が「dear」の予測に与える影響"), "{shown:#?}");
     let page = place.read("why.html");
     assert!(page.contains("said_columns") && page.contains("5500"), "the page has the columns");
+    let why = place.run(&[&args[..], &["--json", "-"]].concat()).ok().json();
+    assert_eq!((&why["words"][5]["text"], why["words"].as_array().unwrap().len()), (&json!("."), 6), "{why}");
+    assert!(why["columns"][0]["effect"].as_f64().unwrap() > 0.5, "{}", why["columns"]);
     let other = [&args[..], &["--compare-text", "The meal was fresh."]].concat();
     place.run(&other).ok();
     // The same bytes for any number of threads, and after kills.
@@ -183,7 +189,7 @@ fn labels_numbers_and_pairs_have_columns_too() {
     let run = place.run(&args).ok();
     assert!(said(&run).contains("“price” number"), "{run:#?}");
     assert!(place.json("sets/metrics.json")["columns"]["figure"] == "micro_f1");
-    assert_eq!(place.run(&["eval", "sets", "sets.csv", "--json"]).ok().json()["rows"], 120);
+    assert_eq!(place.run(&["eval", "sets", "sets.csv", "--separator", "|", "--json"]).ok().json()["rows"], 120);
 
     let pairs = rows.iter().map(|[text, price, shop, _, label]| format!("{text},I paid {price}.,{shop},{label}\n"));
     place.write("pairs.csv", format!("text1,text2,shop,label\n{}", pairs.collect::<String>()));

@@ -1,6 +1,6 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
-use crate::beside::SideColumn;
+use crate::beside::{self, SideColumn};
 use crate::blend::Blend;
 use crate::caution::{Caution, SureLevels};
 use crate::data::{Example, LabelledText, ScoredText};
@@ -653,6 +653,9 @@ impl ModelConfig {
         check_labels(&self.labels)?;
         self.caution.as_ref().map_or(Ok(()), Caution::check)?;
         check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
+        if let Some(scheme) = &self.ngrams {
+            beside::check(&scheme.columns, scheme.column_scale)?;
+        }
         match &self.problem {
             Problem::OneClass => {}
             Problem::Labels(blend) => blend.check(self.labels.len())?,

@@ -1,6 +1,6 @@
 //! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
 
-use crate::beside::SideColumn;
+use crate::beside::{self, SideColumn};
 use crate::caution::Caution;
 use crate::data::Example;
 use crate::hierarchy::Hierarchy;
@@ -209,6 +209,8 @@ impl NgramClassifier {
         caution.map_err(|problem| fault(folder, CONFIG, problem))?;
         let hierarchy = check_hierarchy(config.hierarchy.as_ref(), config.caution.as_ref(), &config.labels);
         hierarchy.map_err(|problem| fault(folder, CONFIG, problem))?;
+        let columns = beside::check(&config.ngrams.columns, config.ngrams.column_scale);
+        columns.map_err(|problem| fault(folder, CONFIG, problem))?;
         if !config.scale.is_finite() || config.scale < 0.0 {
             let problem = tr!(
                 "scale: expected a number of at least 0, found {}",

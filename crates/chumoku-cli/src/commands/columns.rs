@@ -57,8 +57,8 @@ pub(super) fn tell_of_missing(columns: &[SideColumn], set: &SetColumns) -> anyho
     if let Some(first) = missing.first() {
         let names = joined(&missing.iter().map(|name| quoted(name)).collect::<Vec<_>>());
         let text = tr!(
-            "note: the model also reads {names}, which count as missing; give values with --set {first}=VALUE",
-            "注: モデルは列{names}も読みます。値がないため欠損として扱います。値は --set {first}=値 で指定できます"
+            "note: no value given for {names}: counted as missing; give one with --set {first}=VALUE",
+            "注: 列{names}の値がないため、欠損として扱います。値は --set {first}=値 で指定できます"
         );
         say!("{}", crate::report::filled(&text));
     }

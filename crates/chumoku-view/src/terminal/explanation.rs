@@ -6,7 +6,7 @@ use super::colour::{ColourDepth, Paint};
 use super::heatmap::{Panel, legend};
 use crate::phrases;
 use crate::width::{cut, display_width, left, right, wrap};
-use chumoku::explain::{Explanation, LabelProbability};
+use chumoku::explain::{ColumnEffect, Explanation, LabelProbability};
 use chumoku::lang::Lang;
 use chumoku::lang::{clean, clean_text};
 
@@ -311,8 +311,12 @@ impl Page<'_> {
         self.line("");
         let most = self.width / 4;
         let names: Vec<String> = columns.iter().map(|column| cut(&clean_text(&column.name), most)).collect();
-        let values: Vec<String> =
-            columns.iter().map(|column| cut(&phrases::column_value(lang, column), most)).collect();
+        // What a value is taken for must show behind a long one.
+        let shown = |column: &ColumnEffect| {
+            let value = cut(&clean_text(&column.value), most.saturating_sub(10));
+            cut(&phrases::column_value(lang, &ColumnEffect { value, ..column.clone() }), most)
+        };
+        let values: Vec<String> = columns.iter().map(shown).collect();
         let [name, value] = [widest(&names), widest(&values)];
         let top = columns.iter().map(|column| column.effect.abs()).fold(0.0, f32::max);
         let half = (self.width.min(72).saturating_sub(2 + name + 2 + value + 8 + 1) / 2).clamp(2, 24);

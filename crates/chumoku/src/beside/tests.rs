@@ -127,10 +127,10 @@ fn what_is_no_date_is_none() {
 fn a_row_without_its_fields_has_them_missing() {
     let columns = [learnt(&["1", "3"]), learnt(&["a", "a", "b"])];
     let (mut indices, mut values) = (Vec::new(), Vec::new());
-    push_features(&columns, "a text", &mut indices, &mut values);
+    push_features(&columns, 0.5, "a text", &mut indices, &mut values);
     assert_eq!(indices, [2, 5]);
-    push_features(&columns, &join("a text", &["3", "a"]), &mut indices, &mut values);
-    assert_eq!((&indices[2..], &values[2..]), (&[0, 1, 3][..], &[SCALE; 3][..]));
+    push_features(&columns, 0.5, &join("a text", &["3", "a"]), &mut indices, &mut values);
+    assert_eq!((&indices[2..], &values[2..]), (&[0, 1, 3][..], &[0.5; 3][..]));
 }
 
 #[test]
@@ -148,7 +148,8 @@ fn a_column_that_no_training_makes_is_refused() {
     for column in [number(0.0, vec![]), number(f64::NAN, vec![]), number(1.0, vec![2.0, 1.0]), values(["b", "a"])] {
         assert!(column.check().is_err(), "{column:?}");
     }
-    assert!(check(&vec![sound; MOST_COLUMNS + 1]).is_err());
+    assert!(check(std::slice::from_ref(&sound), 0.5).is_ok() && check(std::slice::from_ref(&sound), 0.0).is_err());
+    assert!(check(&vec![sound; MOST_COLUMNS + 1], 0.5).is_err());
 }
 
 proptest! {

@@ -77,7 +77,7 @@ pub(super) struct Effects {
 
 impl TextClassifier {
     /// A text without what stands beside it, where the model reads columns.
-    fn text_of<'a>(&self, row: &'a str) -> &'a str {
+    pub(super) fn text_of<'a>(&self, row: &'a str) -> &'a str {
         if self.config.columns().is_empty() { row } else { chumoku_text::beside::text_of(row) }
     }
 
@@ -115,13 +115,14 @@ impl TextClassifier {
         method: Method,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        if self.text_of(text).trim().is_empty() {
+        let own = self.text_of(text);
+        if own.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let found = self.effects(text, method, progress)?;
         let Effects { words: all_words, prediction: whole, class, effects, integral } = found;
         let Reading { ids, spans: words, tokens, around, tokens_of_text } =
-            Reading::of(text, &self.tokenizer, self.config.max_tokens())?;
+            Reading::of(own, &self.tokenizer, self.config.max_tokens())?;
         let read = ids.len() - self.tokenizer.frame().len();
         let has_halves = whole.ngrams.is_some();
         let of_class = |prediction: &Prediction| log_odds(prediction.probabilities[class].into());
@@ -193,7 +194,7 @@ impl TextClassifier {
         Ok(Explanation {
             kind: ExplainedKind::Classifier,
             model: name.into(),
-            text: self.text_of(text).into(),
+            text: own.into(),
             cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
@@ -233,8 +234,10 @@ impl TextClassifier {
         method: Method,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Effects> {
-        let encoded = self.tokenizer.encode(text)?;
-        let words = words_of(text, &encoded);
+        // Columns beside the text are no words of it.
+        let own = self.text_of(text);
+        let encoded = self.tokenizer.encode(own)?;
+        let words = words_of(own, &encoded);
         let prediction = self.predict(&[text])?.remove(0);
         let class = self.questioned(&prediction);
         // By the network alone, where there are two halves, and by the whole.

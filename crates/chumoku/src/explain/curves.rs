@@ -89,7 +89,7 @@ impl TextClassifier {
     pub fn curves(&self, explanation: &Explanation) -> Result<Curves> {
         let e = explanation;
         let given = e.given();
-        let words = words_of(&given, &self.tokenizer.encode(&given)?);
+        let words = words_of(&e.text, &self.tokenizer.encode(&e.text)?);
         let frame = self.tokenizer.frame();
         let read = frame.before.len()..e.words.len().saturating_sub(frame.after.len());
         let class = self.config.labels.iter().position(|label| *label == e.attribution.class);

@@ -104,7 +104,7 @@ impl TextClassifier {
         largest_gap: &mut f32,
     ) -> Result<Option<Curves>> {
         let encoded = self.tokenizer.encode(text)?;
-        let words = words_of(text, &encoded);
+        let words = words_of(self.text_of(text), &encoded);
         if words.len() < 2 || windows(encoded.ids.len(), self.window()).len() > 1 {
             return Ok(None);
         }

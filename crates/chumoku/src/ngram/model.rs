@@ -104,8 +104,10 @@ impl NgramModel {
         let hashes = scratch.reader.read(text, &self.scheme).chunk_by(|a, b| a == b);
         self.vocabulary.push_row(hashes.map(|run| (run[0], run.len() as u32)), row);
         let beside = &mut scratch.beside;
-        (beside.indices.clear(), beside.values.clear());
-        beside::push_features(&self.scheme.columns, text, &mut beside.indices, &mut beside.values);
+        beside.indices.clear();
+        beside.values.clear();
+        let NgramScheme { columns, column_scale, .. } = &self.scheme;
+        beside::push_features(columns, *column_scale, text, &mut beside.indices, &mut beside.values);
         self.vocabulary.push_beside((&beside.indices, &beside.values), row);
         if row.indices.is_empty() {
             logits.copy_from_slice(&self.prior);

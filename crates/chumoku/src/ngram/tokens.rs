@@ -42,6 +42,14 @@ pub struct NgramScheme {
     /// The columns beside the text, in the order in which rows have their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<SideColumn>,
+    /// By what the features of these columns are multiplied.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub column_scale: f32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(x: &f32) -> bool {
+    *x == 0.0
 }
 
 impl Default for NgramScheme {
@@ -53,6 +61,7 @@ impl Default for NgramScheme {
             edges: true,
             pairs: false,
             columns: Vec::new(),
+            column_scale: 0.0,
         }
     }
 }
@@ -67,7 +76,7 @@ impl NgramScheme {
         let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
         let is_length = |length: usize| (1..=LONGEST_RUN).contains(&length);
         if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
-            return beside::check(&self.columns).map_err(|problem| NgramError::Columns { problem });
+            return beside::check(&self.columns, self.column_scale).map_err(|problem| NgramError::Columns { problem });
         }
         let got = crate::tr!(
             "{} words, {} characters, {shortest} to {longest} inside words",

@@ -55,7 +55,7 @@ impl CountedTexts {
                 }
                 piece.starts.push(piece.hashes.len());
                 let Sparse { starts, indices, values } = &mut piece.beside;
-                beside::push_features(&scheme.columns, text, indices, values);
+                beside::push_features(&scheme.columns, scheme.column_scale, text, indices, values);
                 starts.push(values.len());
             }
             piece

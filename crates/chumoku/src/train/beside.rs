@@ -13,6 +13,9 @@ use crate::{Error, Result, tr};
 use chumoku_text::beside::{Asked, cells, join, text_of};
 use serde_json::{Value, json};
 
+/// Rows from which on something is said of whether columns help.
+const LEAST_ROWS: usize = 20;
+
 impl<A: Answer> TrainingData<A> {
     /// The same data with what its training rows say of the columns beside the texts; of those that are of no use nothing is left in
     /// the rows. `place_of` is where a column, counted from 0, has a value in the training file.
@@ -141,6 +144,9 @@ impl Worth {
     /// Whether the columns help, in a word: `helps`, `harms`, or `open` where the rows do not show it.
     fn verdict(&self) -> &'static str {
         let [mean, error] = self.gain;
+        if self.rows < LEAST_ROWS {
+            return "open";
+        }
         match mean.abs() > 2.0 * error {
             true if mean > 0.0 => "helps",
             true => "harms",
@@ -166,7 +172,7 @@ impl Worth {
             _ => lang().pick("these rows do not show that they help", "役に立つとは、この行数では言えません"),
         };
         tr!(
-            "n-grams on {n} {part} rows, {name}: text alone {text}, columns alone {columns}, both {both}; {verdict}",
+            "{name} of n-grams on {n} {part} rows: text alone {text}, columns alone {columns}, both {both}; {verdict}",
             "{part}データ {n} 行での n-gram の{name}: テキストだけ {text}、列だけ {columns}、両方 {both}。{verdict}"
         )
     }

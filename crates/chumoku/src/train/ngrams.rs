@@ -12,6 +12,7 @@ use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
 use super::{Blend, Event, Scores, SeenTexts, TrainingData};
+use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
@@ -226,7 +227,21 @@ fn model_of<A: Target>(
     let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
     let ngram_data =
         NgramData { texts: &texts, labels: &data.train.labels, num_classes: data.labels.len(), valid, class_weights };
-    train(&ngram_data, config, Found::default(), stop, observe)
+    if data.columns.is_empty() {
+        return train(&ngram_data, config, Found::default(), stop, observe);
+    }
+    let mut config = config.clone();
+    let scales = if valid.is_some() { &SCALES[..] } else { &[USUAL_SCALE] };
+    let mut best: Option<(f64, (NgramModel, Found))> = None;
+    for &scale in scales {
+        config.scheme.column_scale = scale;
+        let trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        let loss = trial.0.report().and_then(|report| report.valid_loss).unwrap_or_default();
+        if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+            best = Some((loss, trial));
+        }
+    }
+    Ok(best.expect("there is a scale to try").1)
 }
 
 /// How the model is trained, with the columns of the data.
@@ -246,7 +261,8 @@ pub(super) fn refit<A: Target>(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<NgramModel> {
     let _stage = stages::begin(stages::NGRAMS);
-    let config = with_columns(config, data);
+    let mut config = with_columns(config, data);
+    config.scheme.column_scale = chosen.scheme().column_scale;
     let c = chosen.report().map_or(config.c_without_validation, |report| report.c);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
