@@ -7,6 +7,7 @@
 mod alignment;
 mod attention;
 mod attribution;
+mod beam;
 mod chance;
 mod classifier;
 mod curves;
@@ -17,6 +18,7 @@ mod frame;
 mod gradients;
 mod json;
 mod marked;
+mod merges;
 mod next_token;
 mod ngrams;
 mod recorded;
@@ -29,6 +31,7 @@ mod vector;
 pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
 pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
 pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
+pub use beam::{BeamNode, BeamTree, FoundText};
 pub use errors::{ConfidentError, Confusion, ErrorGroup, Errors};
 pub use explanation::{
     Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,
@@ -39,6 +42,7 @@ pub(crate) use frame::WATCHED;
 pub use frame::{Frame, load_frames};
 pub use json::{from_json, number, shorten, to_json};
 pub use marked::MarkedWord;
+pub use merges::merges_of;
 pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};
 pub use vector::{Recorded, RecordedAnswer, RecordedDense, RecordedVector};
