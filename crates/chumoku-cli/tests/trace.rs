@@ -448,7 +448,7 @@ fn what_cannot_be_traced_is_said() {
 #[test]
 fn merges_end_with_the_tokens_that_a_trace_of_attention_has() {
     let place = Place::new();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &["--epochs", "1", "--tokens", "subwords"]);
     let text = "The staff was wonderful";
     let args = ["trace", "--model", "model", "--tokens", "--text", text];
     let found = place.run(&[&args[..], &["--format", "json"]].concat()).ok().json();

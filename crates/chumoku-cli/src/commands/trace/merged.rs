@@ -49,10 +49,11 @@ fn joined(symbols: &[String]) -> String {
 fn shown(words: &[MergedWord]) -> String {
     let tokens: usize = words.iter().map(|word| word.tokens.len()).sum();
     let n = words.len();
-    let mut out = tr!(
-        "{n} words, {tokens} tokens. Of all merges that apply the one that was learnt first is taken; before\neach its rank.\n",
-        "{n} 語、{tokens} トークン。適用できるマージのうち、先に学習したものから適用します（数値は順位）。\n"
+    let heading = tr!(
+        "{n} words, {tokens} tokens. Of all merges that apply the one that was learnt first is taken; before each its rank.",
+        "{n} 語、{tokens} トークン。適用できるマージのうち、先に学習したものから適用します（数値は順位）。"
     );
+    let mut out = wrap(&heading, 80) + "\n";
     for word in words {
         let _ = write!(out, "\n{}\n", wrap(&clean(&word.text), 80));
         let mut symbols = word.symbols.clone();
