@@ -33,6 +33,11 @@ fn a_text_is_learnt_and_continued() {
     for part in ["loss", "perplexity per token", "perplexity per word", "perplexity per byte", "chumoku generate"] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
+    let args = ["trace", "--model", "model", "--beam", "2", "--text", "the cat", "--steps", "3", "--format", "json"];
+    let tree = place.run(&args).ok().json();
+    let steps = tree["nodes"].as_array().unwrap().iter().map(|node| node["step"].as_u64().unwrap());
+    assert_eq!(steps.max(), Some(3), "{tree}");
+    assert!(tree["found"].as_array().unwrap().len() <= 2 && tree["found"][0]["text"].is_string(), "{tree}");
     let scores = place.json("model/metrics.json")["scores"].clone();
     let number = |name: &str| scores[name].as_f64().unwrap();
     assert!(number("loss") < 0.7, "{scores}");

@@ -448,6 +448,27 @@ fn what_cannot_be_traced_is_said() {
 
 #[cfg(unix)]
 #[test]
+fn merges_end_with_the_tokens_that_a_trace_of_attention_has() {
+    let place = Place::new();
+    place.train_small("model", &["--epochs", "1", "--tokens", "subwords"]);
+    let text = "The staff was wonderful";
+    let args = ["trace", "--model", "model", "--tokens", "--text", text];
+    let found = place.run(&[&args[..], &["--format", "json"]].concat()).ok().json();
+    let words = found["words"].as_array().unwrap();
+    let tokens: Vec<&str> =
+        words.iter().flat_map(|word| word["tokens"].as_array().unwrap()).map(|token| token.as_str().unwrap()).collect();
+    let whole = place.run(&["trace", "--model", "model", "--text", text, "--format", "json"]).ok().json();
+    let own: Vec<&str> = whole["tokens"].as_array().unwrap().iter().map(|token| token.as_str().unwrap()).collect();
+    assert_eq!(own[1..], tokens, "after [CLS]");
+    let shown = place.run(&args).ok().stdout;
+    assert!(shown.contains("4 words, ") && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).ok();
+    let run = place.run(&["trace", "--model", "ngrams", "--tokens", "--text", text]);
+    assert!(run.code == 2 && run.stderr.contains("tokenizer.json"), "{run:?}");
+    place.refuses(&[&args[..], &["--format", "xlsx"]].concat(), &["--format"]);
+}
+
+#[test]
 fn what_is_written_to_stays_what_it_is() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let place = Place::new();

@@ -37,6 +37,30 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     let exact = metrics["scores"]["exact"].as_f64().unwrap();
     assert!(exact > 0.9, "{exact} of the unseen numbers are right");
 
+    // The tree of the search ends in what is written.
+    let tree = place.run(&["trace", "--model", "model", "--beam", "3", "--text", "four two nine", "--format", "json"]);
+    let tree = tree.ok().json();
+    assert_eq!(tree["found"][0]["text"], "429", "{tree}");
+    let nodes = tree["nodes"].as_array().unwrap();
+    let number = |node: &serde_json::Value, key: &str| node[key].as_f64().unwrap();
+    for node in nodes {
+        let before = node["parent"].as_u64().map_or(0.0, |parent| number(&nodes[parent as usize], "log_probability"));
+        let sum = before + number(node, "probability").ln();
+        assert!((sum - number(node, "log_probability")).abs() < 1e-3, "{node}");
+    }
+    for step in 1..=nodes.last().unwrap()["step"].as_u64().unwrap() {
+        let own = || nodes.iter().filter(|node| node["step"] == step);
+        assert!(own().count() <= 6 && own().filter(|node| node["fate"] == "followed").count() <= 3, "{step}: {tree}");
+    }
+    let args = ["trace", "--model", "model", "--beam", "2", "--text", "four two nine", "--lang", "ja"];
+    let shown = place.run(&args).ok().stdout;
+    assert!(shown.contains("★ [END]") && shown.contains("ビーム幅 2") && shown.contains("1. 429"), "{shown}");
+    place.refuses(&[&args[..], &["--steps", "3"]].concat(), &["--steps"]);
+    place.refuses(&[&args[..], &["--format", "latex"]].concat(), &["--format"]);
+    if common::has_fonts() {
+        place.run(&[&args[..6], &["--text", "one", "--svg", "tree.svg"]].concat()).ok();
+        assert!(place.read("tree.svg").contains("beam search with 2"));
+    }
     // Given, from a file and through a pipe: the same, in order.
     let run = place.run(&["translate", "model", "four two nine", "one one one"]).ok();
     assert_eq!(run.stdout, "429\n111\n");

@@ -49,6 +49,37 @@ pub struct Hypothesis {
     pub is_cut: bool,
 }
 
+/// What became of a way to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// It is among the best, and is gone on from.
+    Followed,
+    /// The sequence ended with it.
+    Ended,
+    /// The sequence had as many tokens as it may.
+    Cut,
+    /// Others were better.
+    Dropped,
+}
+
+/// A way to go on that a search considered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Considered {
+    /// The hypothesis, among those of its source that were followed, in the order of the step before.
+    pub hypothesis: usize,
+    /// The token.
+    pub token: u32,
+    /// Its ln p after the hypothesis.
+    pub log_probability: f64,
+    /// ln p of the whole.
+    pub sum: f64,
+    /// What became of it.
+    pub fate: Fate,
+    /// What it is ranked by, if it is a sequence as a whole.
+    pub score: Option<f64>,
+}
+
 /// A sequence that is not at its end.
 struct Live {
     ids: Vec<u32>,
@@ -83,6 +114,19 @@ impl BeamSearch {
     /// # Errors
     /// If the beam does not fit the vocabulary, a logit is NaN, or the model cannot go on.
     pub fn search(&self, model: &mut impl NextToken, limits: &[usize]) -> Result<Vec<Vec<Hypothesis>>> {
+        self.search_told(model, limits, &mut |_, _| {})
+    }
+
+    /// As [`BeamSearch::search`]; `told` is what was considered at each step, source by source, the best first.
+    ///
+    /// # Errors
+    /// As for [`BeamSearch::search`].
+    pub fn search_told(
+        &self,
+        model: &mut impl NextToken,
+        limits: &[usize],
+        told: &mut dyn FnMut(usize, &[Considered]),
+    ) -> Result<Vec<Vec<Hypothesis>>> {
         let mut found: Vec<Vec<Hypothesis>> = limits.iter().map(|_| Vec::new()).collect();
         // The sources that are not done, and the hypotheses of each.
         let mut sources: Vec<usize> = (0..limits.len()).collect();
@@ -98,9 +142,11 @@ impl BeamSearch {
             let mut first = 0;
             for (place, hypotheses) in live.iter().enumerate() {
                 let (source, before) = (sources[place], rows.len());
-                let mut followed = Vec::new();
+                let (mut followed, mut considered) = (Vec::new(), Vec::new());
                 for (rank, candidate) in self.candidates(hypotheses, &logits, first)?.into_iter().enumerate() {
                     let Candidate { row, token, log_probability } = candidate;
+                    let own = log_probability - hypotheses[row].log_probability;
+                    let (mut fate, mut score) = (Fate::Dropped, None);
                     let mut ids = hypotheses[row].ids.clone();
                     let is_end = token == self.bounds[1];
                     if !is_end {
@@ -110,13 +156,20 @@ impl BeamSearch {
                     if is_end || is_cut {
                         // One that is not among the best is not worth a place.
                         if rank < self.beam {
-                            found[source].push(self.finished(live, is_cut));
+                            fate = if is_cut { Fate::Cut } else { Fate::Ended };
+                            let hypothesis = self.finished(live, is_cut);
+                            score = Some(hypothesis.score);
+                            found[source].push(hypothesis);
                         }
                     } else if followed.len() < self.beam {
+                        fate = Fate::Followed;
                         followed.push(live);
                         rows.push(first + row);
                     }
+                    let sum = log_probability;
+                    considered.push(Considered { hypothesis: row, token, log_probability: own, sum, fate, score });
                 }
+                told(source, &considered);
                 first += hypotheses.len();
                 if found[source].len() >= self.beam || followed.is_empty() {
                     rows.truncate(before);
@@ -296,6 +349,42 @@ mod tests {
                 assert_eq!(found[0].ids, all[0].ids, "seed {seed}, penalty {length_penalty}: {found:?} {all:?}");
                 assert!((found[0].score - all[0].score).abs() < 1e-9);
                 assert!(found.windows(2).all(|pair| pair[0].score >= pair[1].score));
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_considered_leads_to_what_is_found() {
+        for seed in 0..50 {
+            let search = BeamSearch { beam: 2, length_penalty: 0.6, bounds: [BOUNDARY; 2] };
+            let mut steps: Vec<Vec<Considered>> = Vec::new();
+            let mut told = |source: usize, considered: &[Considered]| {
+                assert_eq!(source, 0);
+                steps.push(considered.to_vec());
+            };
+            let found = search.search_told(&mut Table::new(seed, 1), &[4], &mut told).unwrap().remove(0);
+            assert_eq!(found, search.search(&mut Table::new(seed, 1), &[4]).unwrap().remove(0));
+            let mut live = vec![Vec::new()];
+            let mut ends = Vec::new();
+            for considered in &steps {
+                assert!(considered.is_sorted_by(|a, b| a.sum >= b.sum) && considered.len() <= 4);
+                assert!(considered.iter().filter(|one| one.fate == Fate::Followed).count() <= 2);
+                let mut next = Vec::new();
+                for one in considered {
+                    let before: &Vec<u32> = &live[one.hypothesis];
+                    assert!((one.log_probability - log_p(seed, 0, before, one.token)).abs() < 1e-9);
+                    let longer = [&before[..], &[one.token]].concat();
+                    match one.fate {
+                        Fate::Followed => next.push(longer),
+                        Fate::Ended => ends.push((before.clone(), one.score.unwrap())),
+                        Fate::Cut => ends.push((longer, one.score.unwrap())),
+                        Fate::Dropped => assert!(one.score.is_none()),
+                    }
+                }
+                live = next;
+            }
+            for hypothesis in &found {
+                assert!(ends.contains(&(hypothesis.ids.clone(), hypothesis.score)), "{hypothesis:?} {ends:?}");
             }
         }
     }

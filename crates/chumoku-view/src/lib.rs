@@ -44,6 +44,7 @@
 //! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
 
 mod base64;
+mod beam;
 mod counted;
 mod doctor;
 mod effects;
@@ -62,6 +63,7 @@ pub mod trace;
 mod width;
 
 pub(crate) use base64::hash;
+pub use beam::beam_figure;
 pub use chumoku::explain::{
     AlignedHead, Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Frame, Halves,
     HeadStatistics, LabelProbability, Piece, Role, TranslationWithoutHead, WholeWithoutHead, WithoutHead, Word,
@@ -73,8 +75,8 @@ pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
 pub use explained::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    Axis, Content, Curves, Effects, Figure, Lines, Map, Panels, Products, Scale, Scatter, Seen, Sheet, Table,
-    figures_to_html,
+    Axis, Content, Curves, Effects, Figure, Kept, Lines, Map, Node, Panels, Products, Scale, Scatter, Seen, Sheet,
+    Table, Tree, figures_to_html,
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, to_html};

@@ -128,6 +128,11 @@ impl TextGenerator {
         self.bounds.first
     }
 
+    /// The first of the tokens at which a text ends.
+    pub(crate) fn end(&self) -> u32 {
+        self.bounds.ends.first().copied().unwrap_or(self.bounds.first)
+    }
+
     /// Continues `prompt` by at most `max_tokens` tokens, handing out the new text piece by piece, each as soon as it is
     /// known to be whole characters.
     ///

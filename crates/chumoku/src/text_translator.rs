@@ -1,6 +1,6 @@
 //! A trained translator as a whole: its folder, and what it is asked.
 
-use crate::decoding::{BeamSearch, Hypothesis, NextToken};
+use crate::decoding::{BeamSearch, Considered, Hypothesis, NextToken};
 use crate::inference::{by_length, check_head, side_by_side};
 use crate::lang::lang;
 use crate::model_folder::{
@@ -155,7 +155,7 @@ impl TextTranslator {
     }
 
     /// Tokens that a translation may have without its end: enough for any that is one, and an end to those that are none.
-    fn limit(&self, source: usize) -> usize {
+    pub(crate) fn limit(&self, source: usize) -> usize {
         let most = self.writing.as_ref().map_or(self.config.model.max_length, |writing| writing.most);
         (2 * source + 20).min(most - 1)
     }
@@ -220,7 +220,7 @@ impl TextTranslator {
             let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
             let offsets = Offsets::of_lengths(batch.iter().map(|&i| lengths[i]));
             let limits: Vec<usize> = batch.iter().map(|&i| self.limit(lengths[i])).collect();
-            let found = self.search(params, &ids, &offsets, &limits, options)?;
+            let found = self.search_told(params, (&ids[..], &offsets), &limits, options, &mut |_| {})?;
             let each = batch.iter().zip(found).map(|(&i, hypotheses)| {
                 let texts = hypotheses.into_iter().map(|h| Ok((self.tokenizers.target.decode(&h.ids)?, h)));
                 let hypotheses = texts.collect::<Result<_>>()?;
@@ -233,20 +233,25 @@ impl TextTranslator {
         Ok(found.into_iter().map(|(_, translation)| translation).collect())
     }
 
-    fn search(
+    /// The search for some sources; `told` is what was considered at each step, source by source.
+    pub(crate) fn search_told(
         &self,
         params: &Params<f32>,
-        source: &[u32],
-        offsets: &Offsets,
+        (source, offsets): (&[u32], &Offsets),
         limits: &[usize],
         options: &TranslateOptions,
+        told: &mut dyn FnMut(&[Considered]),
     ) -> Result<Vec<Vec<Hypothesis>>> {
         let memory = self.model.encode(params, source, offsets)?;
         let longest = limits.iter().copied().max().unwrap_or(0);
         let state = self.model.start(params, Memory { output: memory.view(), offsets }, longest + 1)?;
-        let search = BeamSearch { beam: options.beam, length_penalty: options.length_penalty, bounds: self.bounds() };
         let never = self.writing.as_ref().map_or(&[][..], |writing| &writing.never);
-        Ok(search.search(&mut Decoding { model: &self.model, params, state, never }, limits)?)
+        let mut model = Decoding { model: &self.model, params, state, never };
+        Ok(self.beam_search(options).search_told(&mut model, limits, &mut |_, considered| told(considered))?)
+    }
+
+    pub(crate) fn beam_search(&self, options: &TranslateOptions) -> BeamSearch {
+        BeamSearch { beam: options.beam, length_penalty: options.length_penalty, bounds: self.bounds() }
     }
 
     /// Where each token of a target looks in the source: of the given one or, without, of the best translation.

@@ -148,6 +148,9 @@ const TRACE: Flags = &[
     ("--target", Text),
     ("--out", Out),
     ("--backward", Alone),
+    ("--beam", Of(&["1", "2", "3", "0", "18446744073709551615"])),
+    ("--steps", Of(&["1", "3", "0", "18446744073709551615"])),
+    ("--tokens", Alone),
 ];
 const POSITION: Flags = &[
     ("--kind", Of(&["sinusoidal", "rotary"])),

@@ -72,6 +72,19 @@ pub(crate) struct Trace {
     /// Go on to the gradients of an example's loss, back to what is given, and to a step of AdamW if it has an optimizer
     #[arg(long, conflicts_with = "model")]
     pub(crate) backward: bool,
+    /// Instead of attention, the tree of a beam search so wide: what a translator considers while it writes, or a language model
+    /// while it goes on from the text
+    #[arg(long, value_name = "N", value_parser = super::at_least_one, requires = "model", conflicts_with_all = ["target", "part", "layer"])]
+    pub(crate) beam: Option<usize>,
+    /// Instead of attention, how the model's tokenizer cuts the text: every merge of byte-pair encoding, in order
+    #[arg(long, requires = "model", conflicts_with_all = ["beam", "target", "part", "layer", "precision"])]
+    pub(crate) tokens: bool,
+    /// For --beam: how many tokens a language model writes at most (default: 8)
+    #[arg(long, value_name = "N", value_parser = super::at_least_one, requires = "beam")]
+    pub(crate) steps: Option<usize>,
+    /// For --beam: write the tree as SVG too
+    #[arg(long, value_name = "FILE", requires = "beam")]
+    pub(crate) svg: Option<PathBuf>,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
     /// weights are stored in 16 bits)
     #[arg(long, value_enum, requires = "model")]

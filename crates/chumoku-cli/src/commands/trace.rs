@@ -1,5 +1,8 @@
 //! `chumoku trace`: attention in numbers, step by step.
 
+mod merged;
+mod searched;
+
 use super::pictures::{terminal_options, write};
 use super::{load, model_name};
 use crate::ExitCode;
@@ -14,6 +17,12 @@ use std::path::Path;
 
 pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     let lang = chumoku::lang::lang();
+    if let (Some(beam), Some(folder), Some(text)) = (args.beam, &args.model, &args.text) {
+        return searched::run(args, beam, (folder.as_path(), text.as_str()));
+    }
+    if let (true, Some(folder), Some(text)) = (args.tokens, &args.model, &args.text) {
+        return merged::run(args, folder, text);
+    }
     let trace = made(args)?;
     let depth = match args.depth {
         Depth::Shapes => trace::Depth::Shapes,

@@ -11,6 +11,7 @@ mod products;
 mod scatter;
 mod sheet;
 mod table;
+mod tree;
 
 pub use curves::Curves;
 pub use effects::Effects;
@@ -24,6 +25,7 @@ pub use scatter::Scatter;
 pub use sheet::Sheet;
 pub(crate) use sheet::{POOL, pooled, pooled_note};
 pub use table::Table;
+pub use tree::{Kept, Node, Tree};
 
 use crate::picture::{Item, Paint, Scene, Text};
 use crate::terminal::{Paint as TerminalPaint, TerminalOptions};
@@ -68,6 +70,8 @@ pub enum Content {
     Effects(Effects),
     /// Curves below each other.
     Panels(Panels),
+    /// What was considered, step by step.
+    Tree(Tree),
 }
 
 /// Where parts of a picture are put.
@@ -112,6 +116,7 @@ impl Figure {
             Content::Scatter(scatter) => scatter.draw([MARGIN, 76.0], &mut canvas),
             Content::Effects(effects) => effects.draw([MARGIN, 76.0], &mut canvas),
             Content::Panels(panels) => panels.draw([MARGIN, 76.0], &mut canvas),
+            Content::Tree(tree) => tree.draw([MARGIN, 76.0], &mut canvas),
         };
         items.extend(content);
         let titles = [(&title, 18.0, 120), (&subtitle, SIZE, 160)];
@@ -144,6 +149,7 @@ impl Figure {
             Content::Scatter(scatter) => vec![scatter.table(self.lang)],
             Content::Effects(effects) => vec![effects.table(self.lang)],
             Content::Panels(panels) => panels.tables(),
+            Content::Tree(tree) => vec![tree.table(self.lang)],
         }
     }
 
@@ -160,6 +166,7 @@ impl Figure {
             Content::Sheet(sheet) => sheet.lines(width, options.colour, self.lang),
             Content::Scatter(scatter) => scatter.lines(width, self.lang),
             Content::Effects(effects) => effects.lines(width, paint),
+            Content::Tree(tree) => tree.lines(width, paint, self.lang),
             Content::Lines(_) | Content::Curves(_) | Content::Products(_) | Content::Panels(_) => {
                 let tables = self.tables();
                 tables.iter().flat_map(|table| table.lines(width, paint, self.lang)).collect()
@@ -188,6 +195,7 @@ impl Figure {
             Content::Scatter(scatter) => ("scatter", scatter.to_json()),
             Content::Effects(effects) => ("effects", effects.to_json()),
             Content::Panels(panels) => ("panels", panels.to_json()),
+            Content::Tree(tree) => ("tree", tree.to_json()),
         };
         object.insert(kind.into(), content);
         Value::Object(object)

@@ -264,8 +264,8 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         }
         Operation::Placed { of, gradient, way } => {
             let pattern = match way {
-                Pooling::First => ["{0} in row 1, else 0", "{0}\\ [i = 1]"],
-                Pooling::Last => ["{0} in row n, else 0", "{0}\\ [i = n]"],
+                Pooling::First => ["{0} · [i = 1]", "{0}\\ [i = 1]"],
+                Pooling::Last => ["{0} · [i = n]", "{0}\\ [i = n]"],
                 _ => ["{0} · [i = argmaxᵢ {1}]", "{0}\\ [i = \\arg\\max_i {1}]"],
             };
             spell(&own, &[name(gradient), name(of)], pattern)
@@ -281,10 +281,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         Operation::SoftmaxJacobian { shares, row } => spell(
             &own,
             &[name(shares), (row + 1).to_string()],
-            [
-                "diag(a) − aᵀ a, a = row {1} of {0}",
-                "\\mathrm{diag}(a) - {a}^{\\top} a,\\ a = \\left({0}\\right)_{{1},:}",
-            ],
+            ["diag(a) − aᵀ a, a = {0}({1}, :)", "\\mathrm{diag}(a) - {a}^{\\top} a,\\ a = \\left({0}\\right)_{{1},:}"],
         ),
         Operation::Moment { before, gradient, keep, is_square } => {
             let letters =

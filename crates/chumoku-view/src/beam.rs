@@ -1,0 +1,51 @@
+//! The figure of a beam search.
+
+use crate::figure::{Content, Figure, Kept, Node, Tree};
+use chumoku::decoding::Fate;
+use chumoku::explain::BeamTree;
+use chumoku::lang::{Lang, clean_text};
+
+/// The tree of a beam search: step by step, from left to right.
+#[must_use]
+pub fn beam_figure(tree: &BeamTree, lang: Lang) -> Figure {
+    let best = tree.found.first().map(|found| found.node);
+    let node = |(i, node): (usize, &chumoku::explain::BeamNode)| Node {
+        parent: node.parent,
+        step: node.step - 1,
+        name: node.token.clone(),
+        probability: node.probability,
+        sum: node.log_probability,
+        score: node.score,
+        kept: match node.fate {
+            _ if best == Some(i) => Kept::Best,
+            Fate::Ended | Fate::Cut => Kept::End,
+            Fate::Followed => Kept::Yes,
+            Fate::Dropped => Kept::No,
+        },
+    };
+    let (beam, penalty, model) = (tree.beam, tree.length_penalty, clean_text(&tree.model));
+    let title = match lang {
+        Lang::En => format!("{model}: beam search with {beam} hypotheses"),
+        Lang::Ja => format!("{model}: ビーム幅 {beam} のビームサーチ"),
+    };
+    let mut notes: Vec<String> = tree
+        .found
+        .iter()
+        .enumerate()
+        .map(|(place, found)| format!("{}. {}  ({:.2})", place + 1, clean_text(&found.text), found.score))
+        .collect();
+    notes.push(match lang {
+        Lang::En => format!(
+            "Of each step the {} ways to go on with the highest ln p are shown, and the {beam} best are kept. In brackets the score by which \
+             what was found is ranked: ln p / ((5 + n) / 6)^{penalty} for n tokens, the end included.",
+            2 * beam
+        ),
+        Lang::Ja => format!(
+            "各ステップで ln p の高い続け方を {} 個まで示し、上位 {beam} 個を残します。括弧内は、見つかったものの順位を決めるスコア \
+             ln p / ((5 + n) / 6)^{penalty} です（n は終わりを含むトークン数）。",
+            2 * beam
+        ),
+    });
+    let nodes = tree.nodes.iter().enumerate().map(node).collect();
+    Figure { title, subtitle: clean_text(&tree.text), notes, content: Content::Tree(Tree { nodes }), lang }
+}
