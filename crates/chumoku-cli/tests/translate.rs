@@ -58,7 +58,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     place.refuses(&[&args[..], &["--steps", "3"]].concat(), &["--steps"]);
     place.refuses(&[&args[..], &["--format", "latex"]].concat(), &["--format"]);
     if common::has_fonts() {
-        place.run(&[&args[..6], &["--text", "one", "--svg", "tree.svg"]].concat()).ok();
+        place.run(&[&args[..5], &["--text", "one", "--svg", "tree.svg"]].concat()).ok();
         assert!(place.read("tree.svg").contains("beam search with 2"));
     }
     // Given, from a file and through a pipe: the same, in order.

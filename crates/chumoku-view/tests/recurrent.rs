@@ -85,7 +85,7 @@ fn every_form_has_the_gates() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let latex = trace.to_latex(&TraceOptions::default());
-    assert!(latex.contains("C = f \\odot C' + i \\odot g") && latex.contains("\\sigma("), "{latex}");
+    assert!(latex.contains("C = f\\odot\\,C'+i\\odot\\,g") && latex.contains("\\sigma("), "{latex}");
     let gru = builtin("gru-steps").unwrap().trace(0).unwrap().to_text(&TraceOptions::default());
     for expected in ["H = (1 − z) ∘ n + z ∘ H′", "n = tanh(A_x(:, 5…6) + A_r)", "H′ = [h_0; H(1…n−1, :)]"]
     {

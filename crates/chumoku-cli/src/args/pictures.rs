@@ -163,6 +163,12 @@ pub(crate) struct OfErrors {
 }
 
 impl OfErrors {
+    /// The first that is given.
+    fn flag(&self) -> Option<&'static str> {
+        let flags = [("--top", self.top.is_some()), ("--text", self.text.is_some()), ("--label", self.label.is_some())];
+        flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+
     /// How many errors are explained.
     pub(crate) fn top(&self) -> usize {
         self.top.unwrap_or(20)
@@ -265,6 +271,13 @@ impl Explain {
 
     /// Whether each flag is of what is shown.
     pub(crate) fn check(&self) -> Result<(), Usage> {
+        // The parser does not ask for a flag that another one, which is there, excludes.
+        if let (None, Some(flag)) = (&self.errors, self.of_errors.flag()) {
+            return Err(Usage(chumoku::tr!(
+                "{flag} is for --errors; add that, or leave {flag} out",
+                "{flag} は --errors とともに使います。--errors を付けるか、{flag} を外してください"
+            )));
+        }
         let flags = [
             ("--sort", self.sort.is_some(), View::Grid, "grid"),
             ("--threshold", self.threshold.is_some(), View::Lines, "lines"),

@@ -105,7 +105,7 @@ fn colours() -> String {
         for step in (-STEPS..=STEPS).filter(|&step| step != 0) {
             let level = step as f32 / STEPS as f32;
             let [back, ink] = [Paint::Signed(level), Paint::OnSigned(level)].map(|paint| hex(paint.rgb(theme)));
-            let _ = writeln!(style, "{prefix}#errors .{}{{background:{back};color:{ink}}}", class(step));
+            let _ = writeln!(style, "{prefix}.{}{{background:{back};color:{ink}}}", class(step));
         }
     }
     style

@@ -229,8 +229,8 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         Operation::Gated { pairs: [[a, b], [c, d]], is_complement } => {
             let letters = [name(a), name(b), name(c), name(d)];
             match is_complement {
-                true => spell(&own, &letters, ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1 - {0}) \\odot {1} + {2} \\odot {3}"]),
-                false => spell(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0} \\odot {1} + {2} \\odot {3}"]),
+                true => spell(&own, &letters, ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1-{0})\\odot\\,{1}+{2}\\odot\\,{3}"]),
+                false => spell(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0}\\odot\\,{1}+{2}\\odot\\,{3}"]),
             }
         }
         Operation::Logarithms(of) => spell(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),

@@ -37,6 +37,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let kind = ModelKind::of(&args.model)?;
     if kind != ModelKind::Ngrams {
         with_attention(&args.model)?;
+    } else if let Some(flag) = attention_flag(args) {
+        return Err(ngrams::no_attention(flag).into());
     }
     let bytes = match input.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()),
@@ -72,12 +74,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let name = model_name(&args.model);
     let of = match kind {
         ModelKind::Translator => Of::Translator(load::translator(&args.model, args.precision)?),
-        ModelKind::Ngrams => {
-            if let Some(flag) = attention_flag(args) {
-                return Err(ngrams::no_attention(flag).into());
-            }
-            Of::Ngrams(load::ngrams(&args.model, args.precision)?)
-        }
+        ModelKind::Ngrams => Of::Ngrams(load::ngrams(&args.model, args.precision)?),
         _ => {
             let model = Model::load(&args.model, args.precision)?;
             let place = place_in(&model, args)?;
