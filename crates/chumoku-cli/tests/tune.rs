@@ -134,7 +134,7 @@ fn choice(place: &Place, out: &str) -> [Value; 2] {
 fn a_time_is_a_number_of_trials_and_test_rows_decide_nothing() {
     let place = Place::new();
     data(&place);
-    let timed = train(&place, "timed", &["--model", "ngrams", "--tune", "1s"]);
+    let timed = train(&place, "timed", &["--model", "ngrams", "--tune", "3s"]);
     let tried = choice(&place, "timed")[0].as_array().unwrap().len();
     assert!(tried > 1, "{timed:#?}");
     let number = tried.to_string();
