@@ -173,6 +173,7 @@ fn damaged_tensors_are_refused() {
         hashes: vec![3, 9, -5].into(),
         idf: vec![1.0, 2.0, 3.0].into(),
         weights: vec![0.5; 9].into(),
+        beside: Cow::default(),
         bias: vec![0.0; 3].into(),
         prior: vec![-1.1; 3].into(),
     };
@@ -194,6 +195,7 @@ fn damaged_tensors_are_refused() {
     assert_eq!(refused(|t| t.idf = vec![1.0, f32::MAX, 1.0].into()), "idf");
     assert_eq!(refused(|t| t.weights = vec![0.5; 8].into()), "weights");
     assert_eq!(refused(|t| t.weights.to_mut()[4] = f32::INFINITY), "weights");
+    assert_eq!(refused(|t| t.beside = vec![0.5; 3].into()), "columns");
     assert_eq!(refused(|t| t.bias = Cow::Owned(vec![])), "bias");
     assert_eq!(refused(|t| t.bias.to_mut()[0] = f32::NAN), "bias");
     assert_eq!(refused(|t| t.prior = vec![-0.7; 2].into()), "weights");

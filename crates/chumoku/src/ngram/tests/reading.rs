@@ -7,7 +7,15 @@ use super::super::vocabulary::{CountedTexts, Vocabulary};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const WORDS: NgramScheme = NgramScheme { words: 1, characters: 1, inside_words: None, edges: false, pairs: false };
+const WORDS: NgramScheme = NgramScheme {
+    words: 1,
+    characters: 1,
+    inside_words: None,
+    edges: false,
+    pairs: false,
+    columns: Vec::new(),
+    column_scale: 0.0,
+};
 
 fn read(text: &str, scheme: &NgramScheme) -> Vec<u64> {
     Reader::default().read(text, scheme).to_vec()
