@@ -192,6 +192,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         label: "positive".into(),
         similarity: None,
         number: None,
+        levels: Vec::new(),
         probabilities: vec![class("positive", 0.75), class("negative", 0.25)],
         exclusive: true,
         parts: None,
@@ -215,6 +216,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
             whole: None,
             beyond: Vec::new(),
         },
+        columns: Vec::new(),
     }
 }
 

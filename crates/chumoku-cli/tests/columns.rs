@@ -17,13 +17,7 @@ fn rows(n: usize) -> Vec<[String; 5]> {
             let price = if is_cheap { 300 + pick(500) } else { 2000 + pick(4000) };
             let shop = ["Ginza", "Ueno", "Kanda"][pick(3)];
             let day = format!("2024-{:02}-{:02}", 1 + pick(12), 1 + pick(28));
-            let label = if is_cheap {
-                "fair"
-            } else if is_kind && pick(4) > 0 {
-                "fair"
-            } else {
-                "dear"
-            };
+            let label = if is_cheap || is_kind && pick(4) > 0 { "fair" } else { "dear" };
             [format!("The meal number {i} was {word}."), price.to_string(), shop.into(), day, label.into()]
         })
         .collect()

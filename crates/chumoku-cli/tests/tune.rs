@@ -1,4 +1,4 @@
-//! Settings by trial: what is tried and told, the same again by number, after kills and by `--set`; the test rows are never looked
+//! Settings by trial: what is tried and told, the same again by number, after kills and by `--settings`; the test rows are never looked
 //! at; and what is refused.
 
 mod common;
@@ -75,7 +75,7 @@ fn settings_are_searched_for_and_can_be_given() {
     let kept = tried.iter().rfind(|trial| trial["kept"] == true).unwrap();
     let set = tuning["set"].as_str().unwrap();
     assert!(kept["set"] == set && kept["trial"].as_u64().unwrap() > 0, "a better setting is found: {tuning}");
-    assert!(run.stdout.contains(&format!("Taken: --set {set}.")), "{run:#?}");
+    assert!(run.stdout.contains(&format!("Taken: --settings {set}.")), "{run:#?}");
     let gain = &tuning["gain"];
     assert_eq!((&gain["rows"], &gain["tuned"]["accuracy"]), (&100.into(), &metrics["accuracy"]));
     assert!(gain["interval"][0].as_f64() <= gain["accuracy_difference"].as_f64(), "{gain}");
@@ -83,7 +83,7 @@ fn settings_are_searched_for_and_can_be_given() {
     assert!(card.contains("## Tuning") && card.contains(&format!("| **{set}** |")), "{card}");
 
     // The same without a search, and with none.
-    train(&place, "given", &["--set", set, "--epochs", "2"]);
+    train(&place, "given", &["--settings", set, "--epochs", "2"]);
     assert_eq!(bytes(&place, "tuned"), bytes(&place, "given"));
     train(&place, "plain", &["--epochs", "2"]);
     assert_ne!(bytes(&place, "plain")[0], bytes(&place, "given")[0]);
@@ -101,14 +101,14 @@ const LETTERS: &str = "words=1,inside-words=none,relevance=0.5,c=4,min-texts=2,t
 fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
     let place = Place::new();
     data(&place);
-    let options = ["--tune", "4", "--epochs", "6", "--set", LETTERS];
+    let options = ["--tune", "4", "--epochs", "6", "--settings", LETTERS];
     train(&place, "tuned", &options);
     let metrics = place.json("tuned/metrics.json");
     let tuning = &metrics["tuning"];
     let set = tuning["set"].as_str().unwrap();
     assert!(set.contains("learning-rate=0.002") && tuning["tried"][1]["kept"] == true, "{tuning}");
     assert_eq!(metrics["plan"]["learning_rate"], 0.002);
-    train(&place, "given", &["--epochs", "6", "--set", set]);
+    train(&place, "given", &["--epochs", "6", "--settings", set]);
     assert_eq!(bytes(&place, "tuned"), bytes(&place, "given"));
 
     let args = [&DATA[..], &["--out", "killed"], &options].concat();
@@ -176,16 +176,16 @@ fn what_cannot_be_tuned_is_refused() {
     for bad in ["10x", "0", "0m", "m", "-5m", "1.5h"] {
         refuses(&[&format!("--tune={bad}")], &["30s, 10m or 2h", bad]);
     }
-    refuses(&["--tune", "3", "--folds", "3"], &["--tune", "--folds", "--set"]);
-    refuses(&["--tune", "3", "--watch", "a word"], &["--tune", "--watch", "--set"]);
+    refuses(&["--tune", "3", "--folds", "3"], &["--tune", "--folds", "--settings"]);
+    refuses(&["--tune", "3", "--watch", "a word"], &["--tune", "--watch", "--settings"]);
     refuses(&["--tune", "3", "--task", "labels"], &["--tune", "one class"]);
     place.write("tiny.csv", "text,label\nabc,a\nabd,a\nxyz,b\nxyy,b\n");
     place.refuses(&["train", "tiny.csv", "--tune", "3"], &["--tune", "no validation rows", "--valid"]);
-    refuses(&["--set", "depth=3"], &["depth", "dropout", "inside-words"]);
-    refuses(&["--set", "dropout=3"], &["dropout", "from 0 to 0.9", "3"]);
-    refuses(&["--set", "width=64", "--model", "ngrams"], &["--set width", "no network"]);
-    refuses(&["--set", "epochs=3", "--epochs", "3"], &["--epochs", "--set epochs"]);
-    refuses(&["--set", "words=2", "--task", "lm"], &["--set"]);
+    refuses(&["--settings", "depth=3"], &["depth", "dropout", "inside-words"]);
+    refuses(&["--settings", "dropout=3"], &["dropout", "from 0 to 0.9", "3"]);
+    refuses(&["--settings", "width=64", "--model", "ngrams"], &["--settings width", "no network"]);
+    refuses(&["--settings", "epochs=3", "--epochs", "3"], &["--epochs", "--settings epochs"]);
+    refuses(&["--settings", "words=2", "--task", "lm"], &["--settings"]);
 }
 
 #[test]

@@ -48,7 +48,7 @@ const TRAIN: Flags = &[
     ("--columns", Of(&["n", "a", "n:category", "a:number,b", "label", "x", ",", ":date", "n,n"])),
     ("--folds", Of(&["2", "3", "1", "101", "-1"])),
     ("--tune", Of(&["2", "4", "1s", "0", "10x", "-1"])),
-    ("--set", Of(&["dropout=0.2", "words=1,inside-words=none", "heads=3", "words=2,words=3", "x=1", "=", "c="])),
+    ("--settings", Of(&["dropout=0.2", "words=1,inside-words=none", "heads=3", "words=2,words=3", "x=1", "=", "c="])),
     ("--tokens", Of(&["subwords", "characters", "words"])),
     ("--seed", Count),
     ("--precision", Of(&["highest", "high", "medium"])),

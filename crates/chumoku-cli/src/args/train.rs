@@ -133,7 +133,7 @@ pub(crate) struct Train {
     /// Settings of classifiers that are otherwise chosen from the data, as --tune prints them: dropout=0.2,words=2 (an unknown name
     /// lists all)
     #[arg(long, value_name = "SETTINGS", value_parser = settings)]
-    pub(crate) set: Option<Adjusted>,
+    pub(crate) settings: Option<Adjusted>,
     /// What tokens are (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<Tokens>,

@@ -284,8 +284,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             ["diag(a) − aᵀ a, a = {0}({1}, :)", "\\mathrm{diag}(a) - {a}^{\\top} a,\\ a = \\left({0}\\right)_{{1},:}"],
         ),
         Operation::Moment { before, gradient, keep, is_square } => {
-            let letters =
-                [name(gradient), short(*keep), before.as_ref().map_or_else(String::new, |before| name(before))];
+            let letters = [name(gradient), short(*keep), before.as_ref().map_or_else(String::new, &name)];
             let [text, latex] = match is_square {
                 true => ["(1 − {1}) · {0}²", "(1 - {1})\\,({0})^2"],
                 false => ["(1 − {1}) · {0}", "(1 - {1})\\,{0}"],

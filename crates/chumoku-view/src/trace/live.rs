@@ -65,10 +65,9 @@ fn activation(activation: Activation) -> Option<&'static str> {
 }
 
 /// The name of an operation, its operands, and its other settings.
-fn of_operation(
-    operation: &Operation,
-    columns: usize,
-) -> Option<(&'static str, Vec<Option<StepId>>, Map<String, Value>)> {
+type Named = (&'static str, Vec<Option<StepId>>, Map<String, Value>);
+
+fn of_operation(operation: &Operation, columns: usize) -> Option<Named> {
     let all = |ids: &[StepId]| ids.iter().copied().map(Some).collect::<Vec<_>>();
     let (name, of, settings) = match operation {
         Operation::Given => ("Given", Vec::new(), json!({})),

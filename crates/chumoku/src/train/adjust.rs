@@ -1,6 +1,6 @@
 //! Settings that are otherwise chosen from the data, set by name: `dropout=0.2,inside-words=2-5`.
 //!
-//! What [`super::tune`] tries is such a set, and `--set` takes one: so whatever a search finds can be had again without it.
+//! What [`super::tune`] tries is such a set, and `--settings` takes one: so whatever a search finds can be had again without it.
 
 use super::Plan;
 use crate::models::ClassifierConfig;
@@ -126,7 +126,7 @@ impl Setting {
         }
     }
 
-    /// Its name in `--set`.
+    /// Its name in `--settings`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.of().0
@@ -270,14 +270,14 @@ impl Adjusted {
             let name = setting.name();
             if !has_network && !setting.is_of_ngrams() {
                 return refused(tr!(
-                    "--set {name}: an n-gram model has no network; leave it out",
-                    "--set {name}: n-gram モデルにネットワークはありません。指定を外してください"
+                    "--settings {name}: an n-gram model has no network; leave it out",
+                    "--settings {name}: n-gram モデルにネットワークはありません。指定を外してください"
                 ));
             }
             if is_pretrained && setting.is_of_shape() {
                 return refused(tr!(
-                    "--set {name}: with --from this is as the pretrained model has it; leave it out",
-                    "--set {name}: --from を指定すると、事前学習済みのモデルのものになります。指定を外してください"
+                    "--settings {name}: with --from this is as the pretrained model has it; leave it out",
+                    "--settings {name}: --from を指定すると、事前学習済みのモデルのものになります。指定を外してください"
                 ));
             }
         }
@@ -430,6 +430,6 @@ mod tests {
             assert_eq!(Adjusted::of_plan(setting, &plan), adjusted.get(setting), "{}", setting.name());
         }
         assert!(adjusted.check(true, false).is_ok() && adjusted.check(false, false).is_err());
-        assert!(adjusted.check(true, true).unwrap_err().to_string().contains("--set layers"));
+        assert!(adjusted.check(true, true).unwrap_err().to_string().contains("--settings layers"));
     }
 }

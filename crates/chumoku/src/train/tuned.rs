@@ -14,7 +14,7 @@ use std::fmt::Write;
 pub(super) struct Trial {
     /// From 0: the settings that the search began with.
     pub(super) trial: u64,
-    /// The settings, as `--set` takes them.
+    /// The settings, as `--settings` takes them.
     pub(super) set: String,
     /// Those that differ from the best ones before.
     pub(super) changed: String,
@@ -44,7 +44,7 @@ pub(super) struct Trial {
 /// What is told of a search, and the answers of the settings it began with.
 pub(super) struct Tuned {
     pub(super) trials: Vec<Trial>,
-    /// The settings that were taken, as `--set` takes them.
+    /// The settings that were taken, as `--settings` takes them.
     pub(super) set: String,
     /// Validation rows.
     pub(super) rows: usize,
@@ -158,7 +158,7 @@ pub fn gained(tuning: &Value) -> Vec<String> {
             "最初の試行の設定のままです。検証データで明らかにそれより良い設定はありませんでした。"
         )];
     }
-    let mut said = vec![tr!("Taken: --set {set}.", "採用した設定: --set {set}。")];
+    let mut said = vec![tr!("Taken: --settings {set}.", "採用した設定: --settings {set}。")];
     let gain = &tuning["gain"];
     let number = |value: &Value| 100.0 * value.as_f64().unwrap_or(f64::NAN);
     said.push(match gain.is_null() {

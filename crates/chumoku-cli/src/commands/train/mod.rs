@@ -220,7 +220,7 @@ impl<'a> Session<'a> {
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
-        options.set = args.set.clone().unwrap_or_default();
+        options.set = args.settings.clone().unwrap_or_default();
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
         options.parts = args.parts;

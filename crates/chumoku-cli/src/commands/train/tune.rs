@@ -20,15 +20,15 @@ pub(super) fn check(args: &Train, task: TaskName) -> anyhow::Result<()> {
     let apart = [("--folds", args.folds.is_some()), ("--watch", args.watch.is_some())];
     if let (Some((flag, _)), true) = (apart.into_iter().find(|(_, is_given)| *is_given), args.tune.is_some()) {
         return refused(tr!(
-            "--tune: not together with {flag}; tune first, then give {flag} the settings found, with --set",
-            "--tune: {flag} とは一緒に使えません。先にチューニングし、見つかった設定を --set で {flag} と一緒に指定してください"
+            "--tune: not together with {flag}; tune first, then give {flag} the settings found, with --settings",
+            "--tune: {flag} とは一緒に使えません。先にチューニングし、見つかった設定を --settings で {flag} と一緒に指定してください"
         ));
     }
-    let Some(set) = &args.set else { return Ok(()) };
+    let Some(set) = &args.settings else { return Ok(()) };
     if !matches!(task, TaskName::Classify | TaskName::Labels | TaskName::Score) {
         return refused(tr!(
-            "--set: only for classes, labels and numbers; leave it out",
-            "--set: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
+            "--settings: only for classes, labels and numbers; leave it out",
+            "--settings: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
         ));
     }
     let is_pretrained = args.from.is_some() || !args.unlabelled.is_empty();
@@ -38,8 +38,8 @@ pub(super) fn check(args: &Train, task: TaskName) -> anyhow::Result<()> {
         Some(setting) => {
             let name = setting.name();
             refused(tr!(
-                "--{name}, --set {name}: both say the same thing; give one of them",
-                "--{name} と --set {name} は同じ設定です。どちらか一方を指定してください"
+                "--{name}, --settings {name}: both say the same thing; give one of them",
+                "--{name} と --settings {name} は同じ設定です。どちらか一方を指定してください"
             ))
         }
         None => Ok(()),

@@ -1,5 +1,6 @@
 //! Any bytes, under any name and options: rows or an error, never a panic, and a message of one line.
 
+use crate::beside::Asked;
 use std::io::Cursor;
 
 use proptest::prelude::*;
@@ -53,6 +54,10 @@ fn options() -> impl Strategy<Value = ReadOptions> {
     (encoding, column, any::<bool>(), any::<bool>(), any::<Option<bool>>(), format).prop_map(
         |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
             pairs: skip_bad_rows,
+            beside: match require_label && header.is_none() {
+                true => vec![Asked { name: "label".into(), is_of_model: skip_bad_rows, ..Asked::default() }],
+                false => Vec::new(),
+            },
             several_labels: skip_bad_rows,
             encoding: encoding.map(str::to_owned),
             text,

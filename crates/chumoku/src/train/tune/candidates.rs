@@ -166,7 +166,8 @@ impl Candidates {
         for _ in 0..DRAWS {
             let [many, first, second, _] = self.random.block(self.drawn);
             self.drawn += 1;
-            let pick = |word: u32| self.moves.get((u64::from(word) * self.moves.len() as u64 >> 32) as usize).copied();
+            let pick =
+                |word: u32| self.moves.get(((u64::from(word) * self.moves.len() as u64) >> 32) as usize).copied();
             let count = 1 + (u64::from(many) >> 31) as usize;
             let changes: Vec<Move> = [first, second].into_iter().take(count).filter_map(pick).collect();
             if let Some(found) = self.untried(best, &changes, c) {

@@ -121,14 +121,14 @@ pub fn check_tune(data: &TrainingData, options: &TrainOptions) -> Result<()> {
     }
     if options.watch.is_some() {
         return refused(tr!(
-            "--tune: not together with --watch; tune first, then watch the settings found, given with --set",
-            "--tune: --watch とは一緒に使えません。先にチューニングし、見つかった設定を --set で指定して記録してください"
+            "--tune: not together with --watch; tune first, then watch the settings found, given with --settings",
+            "--tune: --watch とは一緒に使えません。先にチューニングし、見つかった設定を --settings で指定して記録してください"
         ));
     }
     if options.folds.is_some() {
         return refused(tr!(
-            "--tune: not together with --folds; tune first, then give the settings found to --folds with --set",
-            "--tune: --folds とは一緒に使えません。先にチューニングし、見つかった設定を --set で --folds に渡してください"
+            "--tune: not together with --folds; tune first, then give the settings found to --folds with --settings",
+            "--tune: --folds とは一緒に使えません。先にチューニングし、見つかった設定を --settings で --folds に渡してください"
         ));
     }
     Ok(())
