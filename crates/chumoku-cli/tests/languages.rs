@@ -98,8 +98,6 @@ const STAYS_ENGLISH: &[English] = &[
             "\\tfrac{1}{2}{0}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)\\right)",
             "\\textstyle\\sum_i {0}/\\sqrt{n}",
             "{0}/\\lVert {0} \\rVert",
-            "(1 - {0}) \\odot {1} + {2} \\odot {3}",
-            "{0} \\odot {1} + {2} \\odot {3}",
             "{1} \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
             "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}",
             "\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}",
@@ -139,11 +137,6 @@ const STAYS_ENGLISH: &[English] = &[
         "chumoku-text/src/metrics/bleu.rs",
         &["BLEU = {:.2} {precisions} (BP = {:.3} ratio = {ratio:.3} hyp_len = {hypothesis_length} ref_len = \
              {reference_length})"],
-    ),
-    english(
-        "a rule of a style sheet",
-        "chumoku-view/src/errors/page.rs",
-        &["{prefix}#errors .{}{{background:{back};color:{ink}}}"],
     ),
     english(
         "NumPy's header",
