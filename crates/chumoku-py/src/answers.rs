@@ -6,7 +6,7 @@ use crate::pages::Page;
 use chumoku::data::Span;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{Caution, ModelKind, NgramClassifier, Prediction, TextClassifier, TextTagger, pair};
+use chumoku::{Caution, Error, ModelKind, NgramClassifier, Prediction, TextClassifier, TextTagger, pair};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -53,11 +53,22 @@ impl Classifier {
     #[staticmethod]
     fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
         on_pool(py, || {
-            Ok(Classifier(match ModelKind::of(&folder) {
+            let model = match ModelKind::of(&folder) {
                 Ok(ModelKind::Ngrams) => Model::Ngrams(Box::new(NgramClassifier::load(&folder)?)),
                 // Says what is wrong with a folder of another kind.
                 _ => Model::Network(Box::new(TextClassifier::load(&folder)?)),
-            }))
+            };
+            let columns = match &model {
+                Model::Network(model) => model.config().columns(),
+                Model::Ngrams(model) => model.columns(),
+            };
+            if columns.is_empty() {
+                return Ok(Classifier(model));
+            }
+            let folder = folder.display();
+            Err(Error::Setting(format!(
+                "{folder}: this model reads columns beside the text, which this package does not do yet: use `chumoku predict`"
+            )))
         })
     }
 

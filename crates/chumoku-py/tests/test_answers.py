@@ -204,6 +204,21 @@ def test_labels_for_words(tmp_path):
     assert model.score(texts, half) == pytest.approx(2 / 3, abs=0.01), "half of what is found is not there"
 
 
+def test_labels_for_words_with_an_encoder(tmp_path):
+    texts, spans = named(60)
+    (tmp_path / "texts.txt").write_text("\n".join(texts * 4))
+    words = [program(), "train", "texts.txt", "--task", "mlm", "--epochs", "1", "--out", "base"]
+    subprocess.run(words, check=True, capture_output=True, cwd=tmp_path)
+    model = chumoku.TextTagger(epochs=1, from_pretrained=tmp_path / "base", progress=None, out=tmp_path / "ours").fit(texts, spans)
+    assert model.score(texts, spans) > 0.9 and "network" in model.metrics_["parts"]
+    lines = [json.dumps({"text": text, "spans": each}) for text, each in zip(texts, spans)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    words = [program(), "train", "rows.jsonl", "--from", "base", "--epochs", "1", "--out", "model"]
+    subprocess.run(words, check=True, capture_output=True, cwd=tmp_path)
+    same_files(tmp_path / "model", tmp_path / "ours", "model.safetensors", "config.json")
+    assert chumoku.TextTagger.load(tmp_path / "ours").predict(texts[:3]) == model.predict(texts[:3])
+
+
 @pytest.mark.parametrize(
     "spans, error, match",
     [
@@ -262,6 +277,16 @@ def test_export(tmp_path, regressor):
     with pytest.raises(ValueError, match="n-grams alone"):
         ngrams.export(tmp_path / "other.onnx")
     assert not (tmp_path / "other.onnx").exists()
+
+
+def test_columns_beside_the_text_are_refused(tmp_path):
+    texts, labels, _ = uncertain(60)
+    rows = "".join(f"{text},{i % 7},{label}\n" for i, (text, label) in enumerate(zip(texts, labels)))
+    (tmp_path / "rows.csv").write_text("text,price,label\n" + rows)
+    words = [program(), "train", "rows.csv", "--columns", "price", "--model", "ngrams", "--out", "model"]
+    subprocess.run(words, check=True, capture_output=True, cwd=tmp_path)
+    with pytest.raises(ValueError, match="columns beside the text"):
+        chumoku.TextClassifier.load(tmp_path / "model")
 
 
 def test_every_argument_is_told():

@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class TextTagger(Estimator):
-    """Finds labelled spans in texts, trained as ``chumoku train --task tag`` does it.
+    """Finds labelled spans in texts by a conditional random field, trained as ``chumoku train --task tag`` does it.
 
     >>> tagger = chumoku.TextTagger()                                                   # doctest: +SKIP
     >>> tagger.fit(["Anna lives in London.", ...], [[(0, 4, "person"), (14, 20, "place")], ...])  # doctest: +SKIP
@@ -39,7 +39,10 @@ class TextTagger(Estimator):
     Args:
         epochs: passes at most; chosen on validation rows if absent.
         seed: decides the order of rows.
+        from_pretrained: the folder of a pretrained encoder, as transformers writes it, which then stands beside the random field.
+        freeze, lora, precision: with ``from_pretrained``, as of :class:`~chumoku.TextClassifier`.
         out: the model folder to write; a temporary one, held in memory, if absent.
+        resume: with ``from_pretrained``, continue from the newest checkpoint in ``out``.
         progress: as of :class:`~chumoku.TextClassifier`.
 
     Attributes:
@@ -49,7 +52,12 @@ class TextTagger(Estimator):
 
     epochs: int | None = None
     seed: int = 42
+    precision: str = "medium"
+    from_pretrained: str | os.PathLike[str] | None = None
+    freeze: str | int | None = None
+    lora: int | None = None
     out: str | os.PathLike[str] | None = None
+    resume: bool = False
     progress: Callable[[dict], Any] | str | None = "auto"
 
     def fit(self, X: Iterable[str], y: Iterable[Any]) -> TextTagger:
