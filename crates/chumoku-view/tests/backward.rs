@@ -161,10 +161,10 @@ fn each_rule_is_written_as_people_write_it() {
             "f′(U) = Φ(U) + U · φ(U)",
             "dU = dU′ ∘ f′(U)",
             "dQ[1] = rotate(dQ′[1]; −position · 100^(−2i/d_k))",
-            "J_3(A[1]) = diag(a) − aᵀ a, a = row 3 of A[1]",
+            "J_3(A[1]) = diag(a) − aᵀ a, a = A[1](3, :)",
         ],
     );
-    has(&files[1], &["f′(D) = 1 − tanh²(D)", "dY_2 = dp in row 1, else 0", "f′(U) = [U > 0]"]);
+    has(&files[1], &["f′(D) = 1 − tanh²(D)", "dY_2 = dp · [i = 1]", "f′(U) = [U > 0]"]);
     has(&files[1], &["dD′ = (dv − v Σⱼ v ∘ dv) / ‖D′‖"]);
     has(
         &files[2],
