@@ -47,7 +47,7 @@ pub fn of_line(line: &str, reads_pairs: bool) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A text, or both texts of a pair, and what stands [beside](crate::beside) them, as people read them.
+/// A text, or both texts of a pair, and what stands beside them ([`crate::beside`]), as people read them.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains([SEPARATOR, beside::SEPARATOR]) {
