@@ -258,3 +258,78 @@ fn the_example_of_the_page_works() {
     assert!(runs[0].stderr.contains("“shop” category") && runs[0].stderr.contains("“date” date"), "{:#?}", runs[0]);
     assert!(runs[2].stdout.contains("What each column beside the text does to"), "{:#?}", runs[2]);
 }
+
+/// What a model cannot read counts as missing, and that is said: of files, of --set, of validation rows.
+#[test]
+fn values_that_cannot_be_read_are_told() {
+    let place = Place::new();
+    let rows = rows(120);
+    place.write("rows.csv", csv(&rows));
+    let args =
+        ["train", "rows.csv", "--columns", "price,date", "--label", "label", "--model", "ngrams", "--out", "model"];
+    place.run(&args).ok();
+    let signed: Vec<[String; 5]> = rows[..5]
+        .iter()
+        .cloned()
+        .map(|mut row| {
+            row[1] = format!("¥{}", row[1]);
+            row
+        })
+        .collect();
+    place.write("signed.csv", csv(&signed));
+    for args in [&["predict", "model", "--input", "signed.csv"][..], &["eval", "model", "signed.csv"]] {
+        let told = place.run(args).ok().stderr;
+        assert!(told.contains("column “price”: 5 values are no plain numbers") && told.contains("missing"), "{told}");
+    }
+    place.refuses(&["predict", "model", "x", "--set", "price=¥1,100"], &["--set price", "¥1,100", "12.5"]);
+    place.refuses(&["predict", "model", "x", "--set", "date=2024-02-30"], &["--set date", "no dates"]);
+    assert!(place.run(&["predict", "model", "x", "--set", "price=n/a", "--set", "date="]).ok().stderr.is_empty());
+    let args = [
+        "train",
+        "rows.csv",
+        "--valid",
+        "signed.csv",
+        "--columns",
+        "price",
+        "--label",
+        "label",
+        "--model",
+        "ngrams",
+        "--out",
+        "x",
+    ];
+    let told = said(&place.run(&args).ok());
+    assert!(told.contains("validation rows, column “price”: 5 values"), "{told}");
+}
+
+/// Columns are known by their names, also to whoever gave a number; the text and the label are none of them.
+#[test]
+fn columns_have_names_and_texts_no_separators() {
+    let place = Place::new();
+    let rows = rows(120);
+    place.write("rows.csv", csv(&rows));
+    place.run(&["train", "rows.csv", "--columns", "2", "--label", "label", "--model", "ngrams", "--out", "model"]).ok();
+    let turned = rows.iter().map(|[text, price, shop, date, label]| format!("{shop},{label},{text},{date},{price}\n"));
+    place.write("turned.csv", format!("shop,label,text,date,price\n{}", turned.collect::<String>()));
+    let eval = |file: &str| place.run(&["eval", "model", file, "--json"]).ok().json()["accuracy"].clone();
+    assert_eq!(eval("turned.csv"), eval("rows.csv"));
+    for column in ["text", "label"] {
+        place.refuses(
+            &["train", "rows.csv", "--columns", column, "--out", "x"],
+            &["--columns", column, "--text and --label"],
+        );
+    }
+    place.refuses(&["train", "rows.csv", "--columns", "price:", "--out", "x"], &["number, category or date"]);
+    // Separators of what travels beside a text are no part of one.
+    place.run(&["train", "rows.csv", "--label", "label", "--model", "ngrams", "--out", "plain"]).ok();
+    for model in ["plain", "model"] {
+        let answer = |text: &str| place.run(&["predict", model, "--json", text]).ok().json();
+        let (odd, even) = (answer("good\u{1e}meal\u{1f}bland"), answer("good meal bland"));
+        assert_eq!((&odd["text"], &odd["probability"]), (&json!("good meal bland"), &even["probability"]), "{odd}");
+    }
+    // Tenths that are all the same are of no use, whatever their mean comes to.
+    let same = rows.iter().map(|[text, .., label]| format!("{text},0.1,2024-03-15,{label}\n"));
+    place.write("same.csv", format!("text,tax,day,label\n{}", same.collect::<String>()));
+    let run = place.run(&["train", "same.csv", "--columns", "tax,day", "--model", "ngrams", "--out", "same"]).ok();
+    assert!(said(&run).contains("“tax” is of no use") && said(&run).contains("“day” is of no use"), "{run:#?}");
+}

@@ -111,3 +111,29 @@ fn what_has_no_errors_of_this_kind_is_refused() {
         .ok();
     place.refuses(&["explain", "numbers", "--errors", "numbers.csv"], &["--errors", "a predictor of numbers"]);
 }
+
+/// A model that reads columns is asked with them, and what is read is never written over.
+#[test]
+fn columns_are_read_and_files_are_kept() {
+    let place = Place::new();
+    let row = |i: usize| format!("meal number {i},{},{}\n", [5, 90][i * 7 % 3 % 2], ["cheap", "dear"][i * 7 % 3 % 2]);
+    let rows = format!("text,price,label\n{}", (0..120).map(row).collect::<String>());
+    place.write("rows.csv", &rows);
+    place
+        .run(&["train", "rows.csv", "--columns", "price", "--label", "label", "--model", "ngrams", "--out", "model"])
+        .ok();
+    let accuracy = place.run(&["eval", "model", "rows.csv", "--json"]).ok().json()["accuracy"].as_f64().unwrap();
+    let found = place.run(&["explain", "model", "--errors", "rows.csv", "--json", "-"]).ok().json();
+    assert!(accuracy > 0.95 && (found["accuracy"].as_f64().unwrap() - accuracy).abs() < 1e-9, "{found}");
+    // One price for all: half of the answers are wrong, with words of the text alone.
+    let found = place.run(&["explain", "model", "--errors", "rows.csv", "--set", "price=5", "--json", "-"]).ok().json();
+    assert!(found["accuracy"].as_f64().unwrap() < 0.8, "{found}");
+    let text = found["errors"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("meal number") && !text.contains('\u{1e}'), "{found}");
+    for out in ["rows.csv", "model/config.json"] {
+        place.refuses(&["explain", "model", "--errors", "rows.csv", "--html", out], &["--html", out, "is read"]);
+        place.refuses(&["explain", "model", "--errors", "rows.csv", "--json", out], &["--json", out, "is read"]);
+        place.refuses(&["eval", "model", "rows.csv", "--errors", out], &["--errors", out, "is read"]);
+    }
+    assert_eq!(place.read("rows.csv"), rows);
+}

@@ -128,6 +128,9 @@ fn a_tagger_is_trained_and_used() {
     assert!(page.contains("default-src 'none'") && !page.contains("<script"), "{page}");
     place.run(&["predict", "model", "--input", "new.csv", "--html", "table.html"]).ok();
     assert!(place.read("table.html").contains("<small>place</small>"));
+    for out in ["new.csv", "model/config.json"] {
+        place.refuses(&["predict", "model", "--input", "new.csv", "--html", out], &["--html", out, "is read"]);
+    }
     assert!(place.run(&["predict", "model", "--input", "test.txt", "--html", "words.html"]).ok().stdout.contains("]("));
     assert_eq!(place.read("words.html").matches("<li dir").count(), 60);
 

@@ -4,8 +4,6 @@
 //! *record separator*), then the value. Whoever reads columns takes them apart: n-grams, tokenizers, the split of rows.
 //! What a text is told by does not hang on the names of columns but on their order, which a model keeps.
 
-use std::borrow::Cow;
-
 /// What stands in front of each value.
 pub const SEPARATOR: char = '\u{1e}';
 
@@ -51,14 +49,6 @@ pub fn text_of(row: &str) -> &str {
 /// The values beside the text, in order.
 pub fn cells(row: &str) -> impl Iterator<Item = &str> {
     row.split(SEPARATOR).skip(1)
-}
-
-/// A text without what only rows with columns have.
-pub(crate) fn single(text: Cow<'_, str>) -> Cow<'_, str> {
-    match text.contains(SEPARATOR) {
-        false => text,
-        true => text.replace(SEPARATOR, " ").into(),
-    }
 }
 
 #[cfg(test)]

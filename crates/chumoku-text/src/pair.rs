@@ -23,12 +23,13 @@ pub fn join(first: &str, second: &str) -> String {
     format!("{}{SEPARATOR}{}", single(first), single(second))
 }
 
-/// A text that is no pair: a separator in it becomes a space.
+/// A text that is no pair, and beside which nothing stands: the separators of both become spaces.
 #[must_use]
 pub fn single(text: &str) -> Cow<'_, str> {
-    match text.contains(SEPARATOR) {
+    let separators = [SEPARATOR, crate::beside::SEPARATOR];
+    match text.contains(separators) {
         false => text.into(),
-        true => text.replace(SEPARATOR, " ").into(),
+        true => text.replace(separators, " ").into(),
     }
 }
 
@@ -42,7 +43,7 @@ pub fn parts(text: &str) -> Option<(&str, &str)> {
 #[must_use]
 pub fn of_line(line: &str, reads_pairs: bool) -> Option<Cow<'_, str>> {
     match reads_pairs {
-        false => Some(line.into()),
+        false => Some(single(line)),
         true => line.split_once('\t').map(|(first, second)| join(first, second).into()),
     }
 }

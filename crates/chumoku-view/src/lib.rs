@@ -84,6 +84,6 @@ pub use html::{alignment_to_html, to_html};
 pub use picture::Fonts;
 pub use picture::{Anchor, Item, Paint, Rgb, Scene, Text, Theme};
 pub use positions::PositionalEncoding;
-pub use spans::spans_to_html;
+pub use spans::{MOST_SPANNED_TEXTS, spans_to_html};
 pub use terminal::{ColourDepth, TerminalOptions, render, render_alignment};
 pub(crate) use width::{cut, display_width, left, marked_up, markup, right, wrap};

@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("spans.css");
 const COLOURS: usize = 8;
 
 /// Texts that a page has at the most.
-const TEXTS: usize = 2000;
+pub const MOST_SPANNED_TEXTS: usize = 2000;
 
 fn escaped(text: &str) -> String {
     marked_up(&clean_text(text))
@@ -27,9 +27,15 @@ fn part(text: &str) -> String {
 /// tells its probability.
 ///
 /// `labels` are all kinds, in the order of their colours. The page's content security policy allows nothing but its own style
-/// sheet. Of more than 2,000 texts it has the first, and says so.
+/// sheet. Of more than [`MOST_SPANNED_TEXTS`] texts it has the first, and says so; `all` is how many there are, where `texts` are only the
+/// first of them.
 #[must_use]
-pub fn spans_to_html(title: &str, texts: &[(String, Vec<FoundSpan>)], labels: &[String], lang: Lang) -> String {
+pub fn spans_to_html(
+    title: &str,
+    (texts, all): (&[(String, Vec<FoundSpan>)], usize),
+    labels: &[String],
+    lang: Lang,
+) -> String {
     // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
     let style = STYLE.replace("\r\n", "\n");
     let heading = match lang {
@@ -48,14 +54,15 @@ pub fn spans_to_html(title: &str, texts: &[(String, Vec<FoundSpan>)], labels: &[
         lang.code(),
         hash(&style),
     );
-    if texts.len() > TEXTS {
+    let shown = &texts[..texts.len().min(MOST_SPANNED_TEXTS)];
+    if all > shown.len() {
+        let n = shown.len();
         let note = match lang {
-            Lang::En => format!("The first {TEXTS} of {} texts.", texts.len()),
-            Lang::Ja => format!("{} 件のうち最初の {TEXTS} 件です。", texts.len()),
+            Lang::En => format!("The first {n} of {all} texts."),
+            Lang::Ja => format!("{all} 件のうち最初の {n} 件です。"),
         };
         let _ = writeln!(out, "<p class=\"note\">{note}</p>");
     }
-    let shown = &texts[..texts.len().min(TEXTS)];
     let colour = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % COLOURS;
     out.push_str("<ul class=\"kinds\">\n");
     for label in labels {

@@ -109,6 +109,33 @@ fn a_wrong_gate_is_found() {
     assert_eq!(checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).count(), 1);
 }
 
+/// A token follows from what is claimed of the one before it: neither rounding nor an error there is an error here.
+#[test]
+fn what_one_token_hands_to_the_next_is_what_is_claimed() {
+    let verdicts = |text: &str| -> Vec<Verdict> {
+        let checked = WorkedExample::parse(text).unwrap().check().unwrap();
+        checked.steps.iter().map(|step| step.verdict).collect()
+    };
+    // By hand, rounded to two digits after each token.
+    let rounded = r#"{"inputs": {"X": [[0.1], [0.1], [0.1], [-0.3]], "W_x": [[1]], "W_h": [[1.9]]},
+        "options": {"cell": "rnn"}, "claims": {"h": [["0.10"], ["0.28"], ["0.56"], ["0.64"]]}}"#;
+    assert_eq!(verdicts(rounded), [Verdict::Rounded]);
+    assert_eq!(verdicts(&rounded.replace("0.64", "0.46")), [Verdict::Wrong]);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/worked/lstm-steps.json");
+    let mut example: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    // One gate of the first token is wrong; all that follows is computed with it.
+    example["claims"] = serde_json::json!({
+        "i": [["0.1000", "0.5000"], ["0.5075", "0.7311"]],
+        "f": [["0.8176", "0.5000"], ["0.9526", "0.8263"]],
+        "g": [["0.9640", "0.0000"], ["-0.7856", "0.7616"]],
+        "o": [["0.6225", "0.7311"], ["0.5000", "0.7369"]],
+        "c": [["0.0964", "0.0000"], ["-0.3069", "0.5568"]],
+        "h": [["0.0598", "0.0000"], ["-0.1488", "0.3726"]],
+    });
+    let inherited = [Verdict::Inherited; 5];
+    assert_eq!(verdicts(&example.to_string()), [&[Verdict::Wrong][..], &inherited].concat());
+}
+
 #[test]
 fn what_does_not_fit_is_said() {
     let x = r#""X": [[1, 2]]"#;

@@ -113,7 +113,7 @@ const SHOWN: &str = "
         .replace(/\\(?-?\\d(\\.\\d+)?e-(1[5-9]|2\\d)\\)?/g, '0'));
     const put = (at, i, j, text) => { const cell = document.getElementById(at).querySelectorAll('tbody tr')[i].querySelectorAll('td')[j];
       cell.focus(); cell.textContent = text; cell.dispatchEvent(new Event('input')); cell.blur(); };
-    const edited = () => [document.body.className, $('#reset').disabled, $('#bad').hidden, all('.bad').length].join();";
+    const edited = () => [document.body.className, $('#undo').disabled, $('#bad').hidden, all('.bad').length].join();";
 
 #[test]
 fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
@@ -141,9 +141,9 @@ fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
         let script = format!(
             "{SHOWN} const before = shown(); const same = () => shown().filter((line, k) => line != before[k]).length;
              // Of two classes one share alone sums to something else.
-             put('target', 0, 0, '0.5'); log.push(same(), edited()); $('#reset').click(); log.push(same(), edited()); put('{name}', {i}, {j}, '{other}');
+             put('target', 0, 0, '0.5'); log.push(same(), edited()); $('#undo').click(); log.push(same(), edited()); put('{name}', {i}, {j}, '{other}');
              log.push(shown().filter((line, k) => line != before[k]).length > 1, edited());
-             $('#reset').click(); log.push(shown().filter((line, k) => line != before[k]).join('|'), edited());
+             $('#undo').click(); log.push(shown().filter((line, k) => line != before[k]).join('|'), edited());
              put('{name}', {i}, {j}, 'one'); log.push(shown().filter((line, k) => line != before[k]).length, edited());
              put('{name}', {i}, {j}, '{text}'); log.push(edited(), ...shown());"
         );
@@ -165,6 +165,29 @@ fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
             assert_eq!(found, expected, "case {number}");
         }
         assert_eq!(log.len() - 11, expected.len());
+    }
+}
+
+#[test]
+fn recurrent_steps_follow_too() {
+    for (name, matrix, [i, j], text) in
+        [("gru-steps", "W_h", [1, 5], 9.0), ("lstm-steps", "X", [0, 1], -2.0), ("rnn-steps", "W_x", [0, 0], 0.25)]
+    {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("worked/{name}.json"));
+        let mut file: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        file.as_object_mut().unwrap().remove("claims");
+        let page = |file: &Value| {
+            let trace = WorkedExample::parse(&file.to_string()).and_then(|example| example.trace(0)).unwrap();
+            trace.to_html(&options(Lang::En))
+        };
+        let html = page(&file);
+        let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len(), "{name}: {ids:?}");
+        let script = format!("{SHOWN} put('{matrix}', {i}, {j}, '{text}'); log.push(...shown());");
+        let Some(found_there) = found(&page(&file), &script, &[]) else { return };
+        file["inputs"][matrix][i][j] = json!(text);
+        let expected = found(&page(&file), &format!("{SHOWN} log.push(...shown());"), &[]).unwrap();
+        assert_eq!(found_there, expected, "{name}");
     }
 }
 

@@ -98,6 +98,11 @@ pub(super) fn side_column(text: &str) -> Result<Asked, String> {
             "列名（price,shop など）が必要ですが、{} です",
             found(text)
         )),
+        name if name.ends_with(':') => Err(tr!(
+            "expected number, category or date behind the colon, found {}",
+            "コロンの後には number、category、date のいずれかが必要ですが、{} です",
+            found(text)
+        )),
         name => Ok(Asked { name: name.to_owned(), kind, ..Asked::default() }),
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::Usage;
 use crate::args::SetColumns;
+use crate::progress::tell;
 use chumoku::lang::wording::{did_you_mean, joined, listed, quoted};
-use chumoku::row::{Asked, join};
+use chumoku::row::{Asked, cells, join};
 use chumoku::{SideColumn, tr};
 
 /// The columns that a file must have for a model of these `columns`: all but those that `--set` gives.
@@ -72,9 +73,51 @@ fn values_of<'a>(columns: &[SideColumn], set: &'a SetColumns) -> anyhow::Result<
         let same = |column: &SideColumn| column.name.to_lowercase() == name.to_lowercase();
         let at = columns.iter().position(|column| column.name == *name).or_else(|| columns.iter().position(same));
         let Some(at) = at else { return Err(unknown(columns, name).into()) };
+        if columns[at].is_unread(value) {
+            let (text, name) = (columns[at].unread(1, value), &columns[at].name);
+            return Err(Usage(tr!(
+                "--set {name}=…: {text}: write 1200, 12.5 or 2024-01-31, or leave it out",
+                "--set {name}=…: {text}。1200、12.5、2024-01-31 のように書くか、指定を外してください"
+            ))
+            .into());
+        }
         values[at] = Some(value.as_str());
     }
     Ok(values)
+}
+
+/// Values of columns that a model cannot read, as they are met in rows.
+pub(super) struct Unread<'a> {
+    columns: &'a [SideColumn],
+    /// Of each column how many, and the first.
+    found: Vec<(usize, String)>,
+}
+
+impl<'a> Unread<'a> {
+    pub(super) fn of(columns: &'a [SideColumn]) -> Self {
+        Unread { columns, found: vec![(0, String::new()); columns.len()] }
+    }
+
+    /// Looks at rows.
+    pub(super) fn see<S: AsRef<str>>(&mut self, rows: &[S]) {
+        for row in rows {
+            for ((column, cell), (count, first)) in self.columns.iter().zip(cells(row.as_ref())).zip(&mut self.found) {
+                if column.is_unread(cell) {
+                    if *count == 0 {
+                        *first = cell.to_owned();
+                    }
+                    *count += 1;
+                }
+            }
+        }
+    }
+
+    /// Says what there was.
+    pub(super) fn tell(&self) {
+        for (column, (count, first)) in self.columns.iter().zip(&self.found).filter(|(_, (count, _))| *count > 0) {
+            tell(["warning", "警告"], &column.unread(*count, first));
+        }
+    }
 }
 
 fn unknown(columns: &[SideColumn], name: &str) -> Usage {

@@ -79,6 +79,8 @@ fn write_errors(
     predict: impl FnOnce(&[&str]) -> chumoku::Result<Vec<Prediction>>,
 ) -> anyhow::Result<()> {
     let Some(path) = &args.errors else { return Ok(()) };
+    super::not_over(&args.data, [("--errors", &args.errors)])?;
+    super::not_over(&args.model, [("--errors", &args.errors)])?;
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
     let rows = errors::to_csv(&dataset.examples, &predict(&texts)?, labels)?;
     super::pictures::write(path, rows)?;
@@ -130,6 +132,13 @@ fn options_of(args: &Eval, columns: &[SideColumn], require_label: bool) -> anyho
     read_options(&Reading { beside, ..args.reading.clone() }, require_label)
 }
 
+/// Says which values of columns cannot be read.
+fn tell_of_unread(columns: &[SideColumn], rows: &[&str]) {
+    let mut unread = super::columns::Unread::of(columns);
+    unread.see(rows);
+    unread.tell();
+}
+
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
 fn labelled(
     args: &Eval,
@@ -148,6 +157,7 @@ fn labelled(
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
     dataset.check_known_labels(labels)?;
+    tell_of_unread(columns, &texts);
     let seen = tell_of_seen(args, &texts)?;
     Ok((dataset, seen))
 }
@@ -173,6 +183,7 @@ fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     let texts: Vec<&str> = sets.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     sets.check_known_labels(model.labels())?;
+    tell_of_unread(columns, &texts);
     let seen = tell_of_seen(args, &texts)?;
     let scores = model.score_labels(&sets.examples, SEED)?;
     let mut out = stdout().lock();
@@ -203,6 +214,7 @@ fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     let data = score::load(&args.data, &options_of(args, model.config().columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    tell_of_unread(model.config().columns(), &texts);
     let seen = tell_of_seen(args, &texts)?;
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;
     let mut outcome = Outcome::default();

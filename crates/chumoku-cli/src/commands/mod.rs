@@ -35,7 +35,25 @@ use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Args, Command, DataFormat, Reading};
 use chumoku::data::{Format, ReadOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Refuses to write what is read: a file, or one of a model's folder.
+fn not_over<const N: usize>(read: &Path, written: [(&str, &Option<PathBuf>); N]) -> anyhow::Result<()> {
+    let Ok(read) = read.canonicalize() else { return Ok(()) };
+    for (flag, path) in written {
+        let Some(path) = path else { continue };
+        let is_it = path.canonicalize().is_ok_and(|path| path == read || path.parent() == Some(&read));
+        if is_it {
+            return Err(Usage(chumoku::tr!(
+                "{flag} {}: that is a file that is read; name another",
+                "{flag} {}: 読み込むファイルです。別の名前にしてください",
+                path.display()
+            ))
+            .into());
+        }
+    }
+    Ok(())
+}
 
 /// Runs the command given.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {

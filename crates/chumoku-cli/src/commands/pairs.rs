@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// The texts of a command line as a model reads them: of a model of pairs each two that follow each other are one.
 pub(super) fn of_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
     if !reads_pairs {
-        return Ok(texts.into_iter().map(str::to_owned).collect());
+        return Ok(texts.into_iter().map(|text| pair::single(text).into_owned()).collect());
     }
     if texts.len().is_multiple_of(2) {
         return Ok(texts.chunks_exact(2).map(|two| pair::join(two[0], two[1])).collect());

@@ -392,10 +392,27 @@ fn unanswered(model: &Model, asked: Option<usize>) -> Map<String, Value> {
 
 /// The rows of a source, each with its label.
 fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) -> anyhow::Result<ExitCode> {
+    let mut unread = columns::Unread::of(model.columns());
+    let ended = answered(args, model, bounds, source, &mut |texts| {
+        unread.see(texts);
+        model.predict(texts)
+    });
+    unread.tell();
+    ended
+}
+
+/// The rows of a source with what `predict` says of them.
+fn answered(
+    args: &Predict,
+    model: &Model,
+    bounds: Option<&Bounds>,
+    source: Source,
+    predict: &mut dyn FnMut(&[&str]) -> chumoku::Result<Vec<Prediction>>,
+) -> anyhow::Result<ExitCode> {
     if args.json {
         let form = Form::Objects { unanswered: unanswered(model, args.top) };
         return stream(source, form, args.strict, |texts| {
-            let predictions = model.predict(texts)?;
+            let predictions = predict(texts)?;
             let answers = texts.iter().zip(&predictions);
             let answer = |(text, prediction): (&&str, &Prediction)| {
                 let verdict = bounds.map(|bounds| bounds.verdict(model, text, prediction));
@@ -409,7 +426,7 @@ fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) 
             let numbers = |p: &Prediction| {
                 model.estimate(p).map(|estimate| estimate.rounded().map(Value::from).to_vec()).unwrap_or_default()
             };
-            Ok(model.predict(texts)?.iter().map(numbers).collect())
+            Ok(predict(texts)?.iter().map(numbers).collect())
         });
     }
     if model.has_several() && args.top.is_none() {
@@ -418,13 +435,13 @@ fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) 
                 let names: Vec<&str> = model.answer(prediction, None).into_iter().map(|(label, _)| label).collect();
                 vec![Value::from(names.join(SEPARATOR))]
             };
-            Ok(model.predict(texts)?.iter().map(joined).collect())
+            Ok(predict(texts)?.iter().map(joined).collect())
         });
     }
     if let Some(bounds) = bounds {
         let names = ["label", "probability", "abstained"];
         return stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
-            let predictions = model.predict(texts)?;
+            let predictions = predict(texts)?;
             let added = |(text, prediction): (&&str, &Prediction)| {
                 let verdict = bounds.verdict(model, text, prediction);
                 let (told, probability) = model.told(prediction, Some(verdict));
@@ -444,7 +461,7 @@ fn rows(args: &Predict, model: &Model, bounds: Option<&Bounds>, source: Source) 
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
-        let predictions = model.predict(texts)?;
+        let predictions = predict(texts)?;
         let added = |prediction: &Prediction| {
             let top = model.answer(prediction, args.top).into_iter();
             top.flat_map(|(label, p)| [Value::from(label), rounded(p)]).collect()

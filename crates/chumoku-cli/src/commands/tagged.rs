@@ -2,14 +2,14 @@
 
 use super::stream::{Form, Given, stream};
 use super::train::{classify::this_model, tag};
-use super::{load, model_name, read_options};
+use super::{load, model_name, not_over, read_options};
 use crate::args::{Eval, Predict};
 use crate::report::filled;
 use crate::{ExitCode, Usage, harmless};
 use chumoku::data::{AtomicOutput, is_conll, load_spans};
 use chumoku::lang::lang;
 use chumoku::{FoundSpan, TextTagger, tr};
-use chumoku_view::spans_to_html;
+use chumoku_view::{MOST_SPANNED_TEXTS, spans_to_html};
 use serde_json::{Map, Value, json};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
@@ -27,9 +27,13 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    for read in [Some(&args.model), args.input.as_ref()].into_iter().flatten() {
+        not_over(read, [("--html", &args.html)])?;
+    }
     let model = load::tagger(&args.model, args.precision)?;
     let options = read_options(&args.reading, false)?;
-    let mut page = Page { place: args.html.as_deref(), model, name: model_name(&args.model), texts: Vec::new() };
+    let mut page =
+        Page { place: args.html.as_deref(), model, name: model_name(&args.model), texts: Vec::new(), all: 0 };
     // What comes through a pipe can be read once, and has a text a line or row.
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
@@ -74,19 +78,27 @@ struct Page<'a> {
     place: Option<&'a Path>,
     model: &'a TextTagger,
     name: String,
+    /// Those that the page has.
     texts: Vec<(String, Vec<FoundSpan>)>,
+    /// How many there are.
+    all: usize,
 }
 
 impl Page<'_> {
     fn add<'t>(&mut self, texts: impl Iterator<Item = (&'t str, &'t Vec<FoundSpan>)>) {
         if self.place.is_some() {
-            self.texts.extend(texts.map(|(text, spans)| (text.to_owned(), spans.clone())));
+            for (text, spans) in texts {
+                self.all += 1;
+                if self.texts.len() < MOST_SPANNED_TEXTS {
+                    self.texts.push((text.to_owned(), spans.clone()));
+                }
+            }
         }
     }
 
     fn write(&self) -> anyhow::Result<()> {
         let Some(place) = self.place else { return Ok(()) };
-        let page = spans_to_html(&self.name, &self.texts, self.model.labels(), lang());
+        let page = spans_to_html(&self.name, (&self.texts, self.all), self.model.labels(), lang());
         AtomicOutput::write_whole(place, page.as_bytes())?;
         Ok(())
     }

@@ -4,7 +4,7 @@ mod merged;
 mod searched;
 
 use super::pictures::{terminal_options, write};
-use super::{load, model_name};
+use super::{load, model_name, not_over};
 use crate::ExitCode;
 use crate::args::{AttentionPart, Depth, Format, Trace};
 use crate::{Usage, threads};
@@ -42,6 +42,9 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     options.size = size;
     options.width = width;
     options.colour = colour;
+    if let Some(input) = &args.input {
+        not_over(input, [("--out", &args.out)])?;
+    }
     let bytes = match args.format {
         Format::Text => trace.to_text(&options).into_bytes(),
         Format::Md => trace.to_markdown(&options).into_bytes(),
@@ -50,39 +53,29 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         Format::Json => format!("{}\n", trace.to_json(lang)).into_bytes(),
         Format::Xlsx => trace.to_xlsx(&options)?,
     };
-    match &args.out {
-        Some(path) if args.input.as_ref().is_some_and(|input| is_same(input, path)) => {
-            let problem = tr!(
-                "--out {}: that is the file that was read; name another",
-                "--out {}: 読み込んだファイルと同じです。別の名前にしてください",
-                path.display()
-            );
-            return Err(Usage(problem).into());
-        }
-        Some(path) => {
-            write(path, &bytes)?;
-            say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
-        }
-        None if args.format == Format::Xlsx && stdout().is_terminal() => {
-            let problem = tr!(
-                "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
-                "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
-            );
-            return Err(Usage(problem).into());
-        }
-        None => {
-            let mut out = stdout().lock();
-            out.write_all(&bytes)?;
-            // What does not end with a line would be written at the end of the program, where nobody hears of a failure.
-            out.flush()?;
-        }
+    if args.out.is_none() && args.format == Format::Xlsx && stdout().is_terminal() {
+        let problem = tr!(
+            "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
+            "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
+        );
+        return Err(Usage(problem).into());
     }
+    deliver(args.out.as_deref(), &bytes)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether two names are of one file.
-fn is_same(a: &Path, b: &Path) -> bool {
-    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+/// Writes what was made into a file, or else to standard output.
+fn deliver(out: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
+    if let Some(path) = out {
+        write(path, bytes)?;
+        say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
+        return Ok(());
+    }
+    let mut out = stdout().lock();
+    out.write_all(bytes)?;
+    // What does not end with a line would be written at the end of the program, where nobody hears of a failure.
+    out.flush()?;
+    Ok(())
 }
 
 /// The trace of a model.

@@ -152,7 +152,7 @@ impl Columns {
         let text =
             self.second.map_or_else(|| pair::single(first), |second| pair::join(first, record.field(second)).into());
         if self.beside.is_empty() {
-            return beside::single(text);
+            return text;
         }
         let value = |of: &'_ Beside| match of {
             Beside::Column(column) => record.field(*column).to_owned(),
@@ -192,7 +192,16 @@ pub(crate) fn folded(name: &str) -> String {
 pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<Columns, DataError> {
     let mut chooser = Chooser::new(layout, rows);
     let beside = chooser.asked_beside(options)?;
-    chooser.taken = beside.iter().filter_map(Beside::column).collect();
+    let taken: Vec<usize> = beside.iter().filter_map(Beside::column).collect();
+    // A model's own columns are not the text or the label of any file.
+    if options.beside.iter().any(|of| !of.is_of_model) {
+        let text = chooser.by_name(Role::Text, &TEXT_NAMES, &[]).ok().flatten().filter(|_| options.text.is_none());
+        let label = chooser.by_name(Role::Label, &LABEL_NAMES, &[]).ok().flatten().filter(|_| options.label.is_none());
+        if let Some((column, _)) = [text, label].into_iter().flatten().find(|(column, _)| taken.contains(column)) {
+            return Err(DataError::TakenColumn { path: layout.path.clone(), column: layout.columns[column].clone() });
+        }
+    }
+    chooser.taken = taken;
     let asked_label = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,

@@ -91,7 +91,7 @@ impl Source {
     /// The labelled texts; rows in which one of the two is empty go to `gaps`, where there is a place for them.
     fn collect(self, mut gaps: Option<&mut Vec<Example>>) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
-        let (rows, beside) = (self.place(0).is_row, self.asked_beside().to_vec());
+        let (rows, beside) = (self.place(0).is_row, self.asked_beside());
         let (is_label_asked, could_be_labels) = (self.is_label_asked(), self.could_be_labels());
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);

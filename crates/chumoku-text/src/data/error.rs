@@ -96,7 +96,7 @@ impl fmt::Display for Role {
             Role::Label => lang().pick("label", "ラベル"),
             Role::Source => lang().pick("source", "原文"),
             Role::Target => lang().pick("target", "訳文"),
-            Role::Beside => lang().pick("further", "追加"),
+            Role::Beside => lang().pick("value beside the text", "テキスト以外の値"),
         })
     }
 }
@@ -203,7 +203,7 @@ pub enum DataError {
     NoSuchColumn { path: PathBuf, role: Role, wanted: String, columns: String, hint: String },
     #[error("{}", tr!("{}: choosing the columns beside the text: expected columns with names ({names}), found {found}, which has none; write a CSV file with a header, or JSONL", "{}: テキスト以外の列を選べません。名前のある列（{names}）が必要ですが、{found}には列名がありません。見出し行のある CSV か JSONL にしてください", path.display()))]
     NoNamesBeside { path: PathBuf, names: String, found: String },
-    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns other than the text and the label, each once, found {}; leave it out of --columns", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外してください", path.display(), quoted(column)))]
+    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quoted(column)))]
     TakenColumn { path: PathBuf, column: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected one that stands out, found {candidates}; name one with {} NAME", "{}: {role}の列を 1 つに決められません（{candidates}）。{} 列名 で指定してください", path.display(), role.flag()))]
     Ambiguous { path: PathBuf, role: Role, candidates: String },

@@ -83,7 +83,7 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
     };
     let layout = source.layout().clone();
     let description = describe(&source, &form, &why);
-    let (rows, beside) = (source.place(0).is_row, source.asked_beside().to_vec());
+    let (rows, beside) = (source.place(0).is_row, source.asked_beside());
     let mut records = source.records();
     let (mut examples, mut known) = (Vec::new(), HashSet::new());
     while let Some(record) = records.next() {

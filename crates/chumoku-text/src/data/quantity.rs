@@ -10,62 +10,78 @@ pub(super) struct Quantity {
     form: Form,
 }
 
-/// How a number is written: what stands around it, and what a comma means in it.
+/// How a number is written: what stands around it, and which sign parts whole from fraction, where that shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
     around: String,
-    comma: Option<Comma>,
+    /// Whether nothing stands around it; of a column, around some of its numbers.
+    is_bare: bool,
+    decimal: Option<char>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comma {
-    Decimal,
-    Thousands,
-}
+/// Units that say how large a number is: beside them a number without one is another.
+const SCALES: [&str; 20] = [
+    "%", "‰", "k", "m", "mio", "mn", "bn", "b", "mrd", "thousand", "million", "billion", "千", "万", "億", "兆",
+    "百万", "千円", "万円", "億円",
+];
 
 /// More characters than this behind a number are a sentence.
 const LONGEST_UNIT: usize = 12;
 
 impl Form {
-    /// Whether more is written than the number.
+    /// Whether more is written than programs would write.
     pub(super) fn is_more(&self) -> bool {
-        *self != Form::default()
+        !self.around.is_empty() || self.decimal == Some(',')
+    }
+
+    /// Whether numbers of both forms may stand in one column: around them is the same, or nothing, and a comma means the same. Nothing goes
+    /// with no unit that says how large a number is.
+    pub(super) fn goes_with(&self, other: &Form) -> bool {
+        let around = [&self.around, &other.around];
+        let unit = if around[0].is_empty() { around[1] } else { around[0] };
+        let is_scale = SCALES.contains(&unit.trim_start_matches(['$', '€', '£', '¥', '￥']));
+        let same_unit = around.iter().all(|around| around.is_empty() || *around == unit);
+        let both_ways = !unit.is_empty() && (self.is_bare || other.is_bare);
+        let same_sign = self.decimal.is_none() || other.decimal.is_none() || self.decimal == other.decimal;
+        same_unit && same_sign && !(both_ways && is_scale)
     }
 }
 
 impl Quantity {
     /// What a field says, if it is a number with at most a currency before it and a unit behind it.
     pub(super) fn of(field: &str) -> Option<Quantity> {
-        if let Some(value) = number(field) {
-            return Some(Quantity { value, form: Form::default() });
-        }
         let text: String = field.trim().chars().map(narrow).collect();
+        if let Some(value) = number(&text) {
+            let decimal = text.contains('.').then_some('.');
+            return Some(Quantity { value, form: Form { is_bare: true, decimal, ..Form::default() } });
+        }
         if let Some(value) = stars(&text) {
-            return Some(Quantity { value, form: Form { around: "★".into(), comma: None } });
+            return Some(Quantity { value, form: Form { around: "★".into(), ..Form::default() } });
         }
         let currency: String = text.chars().take_while(|c| "$€£¥￥".contains(*c)).collect();
         let rest = text[currency.len()..].trim_start();
         let digits = rest.find(|c: char| !(c.is_ascii_digit() || "+-.,".contains(c))).unwrap_or(rest.len());
         let (digits, unit) = rest.split_at(digits);
-        let unit = unit.trim();
-        let (value, comma) = with_commas(digits)?;
-        (is_unit(unit) || out_of(unit)).then(|| {
+        let (value, decimal) = with_signs(digits)?;
+        let unit = unit.trim().to_lowercase();
+        let unit = match out_of(&unit) {
+            Some(most) => format!("/{most}"),
             // One star, two stars.
-            let unit = unit.to_lowercase();
-            let around = currency + unit.strip_suffix('s').unwrap_or(&unit);
-            Quantity { value, form: Form { around, comma } }
-        })
+            None => is_unit(&unit).then(|| unit.strip_suffix('s').unwrap_or(&unit).to_owned())?,
+        };
+        let around = currency + &unit;
+        Some(Quantity { value, form: Form { is_bare: around.is_empty(), around, decimal } })
     }
 
-    /// Whether it is written as another number of its column is: a number with nothing around it goes with all.
+    /// Whether it is written as the numbers of its column before it are, whose form is kept.
     pub(super) fn agrees(&self, form: &mut Form) -> bool {
-        let around = self.form.around.is_empty() || form.around.is_empty() || self.form.around == form.around;
-        let comma = self.form.comma.is_none() || form.comma.is_none() || self.form.comma == form.comma;
+        let goes = self.form.goes_with(form);
         if form.around.is_empty() {
             form.around.clone_from(&self.form.around);
         }
-        form.comma = form.comma.or(self.form.comma);
-        around && comma
+        form.is_bare |= self.form.is_bare;
+        form.decimal = form.decimal.or(self.form.decimal);
+        goes
     }
 }
 
@@ -89,19 +105,36 @@ pub fn number(field: &str) -> Option<f64> {
     text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= LARGEST)
 }
 
-/// Digits with a comma in them.
-fn with_commas(digits: &str) -> Option<(f64, Option<Comma>)> {
-    if !digits.contains(',') {
-        return Some((number(digits)?, None));
+/// Digits with points and commas in them, and which of both parts whole from fraction, where that shows: `1.5`, `1,5`, `1,200.50`,
+/// `1.200,50`. One comma before three digits parts thousands, unless a 0 stands before it.
+fn with_signs(digits: &str) -> Option<(f64, Option<char>)> {
+    let last = |sign: char| digits.rfind(sign);
+    let (thousands, decimal) = match (last('.'), last(',')) {
+        (_, None) if digits.matches('.').count() < 2 => {
+            return Some((number(digits)?, digits.contains('.').then_some('.')));
+        }
+        (Some(point), Some(comma)) if point > comma => (',', '.'),
+        (Some(_), _) => ('.', ','),
+        (None, _) if are_groups(digits, ',') => (',', '.'),
+        (None, _) => ('.', ','),
+    };
+    let (whole, fraction) = digits.split_once(decimal).unwrap_or((digits, ""));
+    let is_whole = !whole.contains(thousands) || are_groups(whole, thousands);
+    let is_fraction = !digits.contains(decimal) || !fraction.is_empty() && fraction.bytes().all(|b| b.is_ascii_digit());
+    if !is_whole || !is_fraction || whole.trim_start_matches(['+', '-']).is_empty() {
+        return None;
     }
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let groups: Vec<&str> = whole.trim_start_matches(['+', '-']).split(',').collect();
+    Some((number(&digits.replace(thousands, "").replace(decimal, "."))?, Some(decimal)))
+}
+
+/// Whether digits stand in groups of three.
+fn are_groups(digits: &str, sign: char) -> bool {
+    let groups: Vec<&str> = digits.trim_start_matches(['+', '-']).split(sign).collect();
     let are_digits = groups.iter().all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()));
-    if are_digits && groups[0].len() <= 3 && groups[1..].iter().all(|group| group.len() == 3) {
-        return Some((number(&digits.replace(',', ""))?, Some(Comma::Thousands)));
-    }
-    let is_decimal = are_digits && groups.len() == 2 && fraction.is_empty();
-    Some((number(&digits.replace(',', ".")).filter(|_| is_decimal)?, Some(Comma::Decimal)))
+    are_digits
+        && groups[0].len() <= 3
+        && !groups[0].starts_with('0')
+        && groups[1..].iter().all(|group| group.len() == 3)
 }
 
 /// Full stars, with or without the empty ones.
@@ -117,11 +150,11 @@ fn is_unit(unit: &str) -> bool {
     unit.chars().count() <= LONGEST_UNIT && unit.chars().all(is_word)
 }
 
-/// `/5`, `out of 5`, `of 5`.
-fn out_of(unit: &str) -> bool {
+/// The 5 of `/5`, `out of 5`, `of 5`.
+fn out_of(unit: &str) -> Option<&str> {
     let of = unit.strip_prefix("out").map_or(unit, str::trim_start);
-    let most = ["/", "of"].iter().find_map(|word| of.strip_prefix(word));
-    most.map(str::trim).is_some_and(|most| !most.is_empty() && most.bytes().all(|b| b.is_ascii_digit()))
+    let most = ["/", "of"].iter().find_map(|word| of.strip_prefix(word))?.trim();
+    (!most.is_empty() && most.bytes().all(|b| b.is_ascii_digit())).then_some(most)
 }
 
 #[cfg(test)]
@@ -155,6 +188,11 @@ mod tests {
             ("1,234,567.5", 1_234_567.5),
             ("４点", 4.0),
             ("80 %", 80.0),
+            ("1.200,50 €", 1200.5),
+            ("1.234.567", 1_234_567.0),
+            ("0,125", 0.125),
+            ("-12,5", -12.5),
+            ("3 / 5", 3.0),
         ];
         for (field, expected) in cases {
             assert_eq!(Quantity::of(field).map(|found| found.value), Some(expected), "{field}");
@@ -195,5 +233,15 @@ mod tests {
         // Three of five are not three of ten.
         assert!(!agree(&["3/5", "3/10"]) && !agree(&["4 stars", "4/5"]) && !agree(&["$5", "€5"]));
         assert!(!agree(&["1,5", "1,500"]), "a comma is one thing or the other");
+        assert!(agree(&["950,50 €", "1.500,00 €", "1.200.000 €"]) && !agree(&["950,50 €", "1.500 €"]));
+        assert!(agree(&["4/5", "3 / 5", "2 of 5", "1 out of 5"]));
+        // A unit that says how large it is goes with no number without.
+        assert!(agree(&["50 %", "90 %"]) && agree(&["1.2k", "3k"]));
+        assert!(
+            !agree(&["1.2k", "900"])
+                && !agree(&["0.9", "50 %"])
+                && !agree(&["9000", "1万"])
+                && !agree(&["¥3万", "¥900"])
+        );
     }
 }

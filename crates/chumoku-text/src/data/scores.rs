@@ -42,6 +42,8 @@ pub struct ScoredTexts {
     pub beside: Vec<Asked>,
     /// Whether places are rows, as in Parquet.
     rows: bool,
+    /// How the numbers are written.
+    form: Form,
 }
 
 /// Reads a file of texts with a number each.
@@ -55,7 +57,7 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
     source.require_text();
     let (layout, columns, description) = (source.layout().clone(), source.columns().clone(), source.describe());
     let column = columns.label.unwrap_or_default();
-    let (rows, beside) = (source.place(0).is_row, source.asked_beside().to_vec());
+    let (rows, beside) = (source.place(0).is_row, source.asked_beside());
     let mut records = source.records();
     let (mut examples, mut form) = (Vec::new(), Form::default());
     while let Some(record) = records.next() {
@@ -80,10 +82,16 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
     let column = layout.columns.get(column).cloned().unwrap_or_default();
-    Ok(ScoredTexts { path, examples, skipped, description, column, beside, rows })
+    Ok(ScoredTexts { path, examples, skipped, description, column, beside, rows, form })
 }
 
 impl ScoredTexts {
+    /// Whether numbers of both files may stand in one column: three of five are not three of ten.
+    #[must_use]
+    pub fn is_written_like(&self, other: &ScoredTexts) -> bool {
+        self.form.goes_with(&other.form)
+    }
+
     /// Where an example is.
     pub fn place(&self, example: &ScoredText) -> Place {
         if self.rows { Place::row(&self.path, example.line) } else { Place::line(&self.path, example.line) }

@@ -114,9 +114,12 @@ impl Source {
         self.table.describe()
     }
 
-    /// The columns beside the text, as they were asked for.
-    pub(crate) fn asked_beside(&self) -> &[Asked] {
-        &self.table.options.beside
+    /// The columns beside the text, as they were asked for, each by its name in the file.
+    pub(crate) fn asked_beside(&self) -> Vec<Asked> {
+        let name = |of: &Beside| of.column().map(|column| self.layout().columns[column].clone());
+        let names = self.columns.beside.iter().map(name);
+        let asked = self.table.options.beside.iter().zip(names);
+        asked.map(|(of, name)| Asked { name: name.unwrap_or_else(|| of.name.clone()), ..of.clone() }).collect()
     }
 
     /// What was recognised and why, in one line.

@@ -29,6 +29,8 @@ pub struct Merge {
     pub at: usize,
     /// The two.
     pub pair: [String; 2],
+    /// What they become.
+    pub joined: String,
     /// When the merge was learnt, from 1: of all that apply the first is taken.
     pub rank: usize,
 }
@@ -108,8 +110,8 @@ impl Merges {
             let right = tokens.remove(at + 1);
             // The prefix of what continues a word stands there once.
             let joined = format!("{}{}", tokens[at], right.strip_prefix(&self.prefix).unwrap_or(&right));
-            let left = std::mem::replace(&mut tokens[at], joined);
-            merges.push(Merge { at, pair: [left, right], rank });
+            let left = std::mem::replace(&mut tokens[at], joined.clone());
+            merges.push(Merge { at, pair: [left, right], joined, rank });
         }
         MergedWord { text: text.into(), symbols, merges, tokens }
     }
@@ -191,7 +193,7 @@ mod tests {
                 let mut symbols = word.symbols.clone();
                 for merge in &word.merges {
                     assert_eq!(symbols[merge.at..merge.at + 2], merge.pair);
-                    symbols.splice(merge.at..merge.at + 2, [merge.pair.concat()]);
+                    symbols.splice(merge.at..merge.at + 2, [merge.joined.clone()]);
                 }
                 assert_eq!(symbols, word.tokens);
             }

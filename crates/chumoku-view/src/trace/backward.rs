@@ -221,9 +221,9 @@ impl Program {
     fn no_rule(&self, id: StepId) -> String {
         let name = self.step(id).quantity.name();
         tr!(
-            "gradients: expected steps that have one; {name} is computed by something that has none here (hard attention, or \
-             several ways of pooling)",
-            "勾配: {name} の計算（ハードアテンション、または複数のプーリング）には、勾配を求める規則がありません"
+            "gradients: expected steps that have one; {name} is computed by something that has none here (hard attention, a \
+             recurrent network, or several ways of pooling)",
+            "勾配: {name} の計算（ハードアテンション、再帰型ネットワーク、または複数のプーリング）には、勾配を求める規則がありません"
         )
     }
 }

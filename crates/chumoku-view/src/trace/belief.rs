@@ -117,10 +117,36 @@ pub(super) struct Beliefs {
 
 impl Beliefs {
     pub(super) fn of(program: &Program, claims: &[Claimed<'_>]) -> Beliefs {
+        // A token of a recurrent network follows from the one before it, in a step that stands further down: each pass
+        // takes what is claimed one token further.
+        let tokens = program.steps().iter().filter(|step| matches!(step.operation, Operation::Before(_)));
+        let passes = tokens.map(|step| step.value.nrows()).max().unwrap_or(1);
+        let (mut found, mut believed) = Beliefs::pass(program, claims, None);
+        for _ in 1..passes {
+            (found, believed) = Beliefs::pass(program, claims, Some(&believed));
+        }
+        found
+    }
+
+    fn pass(
+        program: &Program,
+        claims: &[Claimed<'_>],
+        last: Option<&[Array2<Belief>]>,
+    ) -> (Beliefs, Vec<Array2<Belief>>) {
         let mut believed: Vec<Array2<Belief>> = Vec::new();
         let (mut follows, mut verdicts) = (Vec::new(), Vec::new());
         for (id, (step, claim)) in program.steps().iter().zip(claims).enumerate() {
-            let result = follow(program, id, &believed, claims);
+            let mut result = follow(program, id, &believed, claims);
+            if let (Operation::Before(before), Some(last)) = (&step.operation, last)
+                && let Some(of) = program.find(before.of(), None)
+            {
+                result
+                    .rows_mut()
+                    .into_iter()
+                    .skip(1)
+                    .zip(last[of].rows())
+                    .for_each(|(mut row, before)| row.assign(&before));
+            }
             let mut belief = result.clone();
             let mut verdict = Array2::from_elem(result.dim(), None);
             for (at, printed) in claim.iter().flat_map(|claim| claim.indexed_iter()) {
@@ -141,7 +167,7 @@ impl Beliefs {
             follows.push(result);
             verdicts.push(verdict);
         }
-        Beliefs { follows, verdicts }
+        (Beliefs { follows, verdicts }, believed)
     }
 }
 

@@ -213,10 +213,10 @@ impl WorkedExample {
             }
             if kind != StepKind::Value {
                 return Err(tr!(
-                    "claims.{name}: expected a quantity that the loss follows from and, of a step of training, a parameter \
-                     or what follows from one; {} is none of these here",
-                    "claims.{name}: 損失の元になる値（更新については、パラメータかそこから導かれる値）が必要ですが、ここでは {} は\
-                     どれでもありません",
+                    "claims.{name}: expected a quantity whose gradient the trace has (softmax is taken as a whole) and, of a step of \
+                     training, a parameter or what follows from one; {} is none of these here",
+                    "claims.{name}: 勾配がトレースにある値（ソフトマックスは全体で一つ。更新については、パラメータかそこから導かれる値）が\
+                     必要ですが、ここでは {} はどれでもありません",
                     quantity.name()
                 ));
             }

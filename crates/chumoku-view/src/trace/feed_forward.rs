@@ -8,7 +8,7 @@ use chumoku::nn::NormOrder;
 use chumoku::tr;
 
 /// What attention begins with: where one of these is given, X alone is not what a feed-forward network is given.
-const OF_ATTENTION: [Quantity; 9] = [
+pub(super) const OF_ATTENTION: [Quantity; 9] = [
     Quantity::WQ,
     Quantity::WK,
     Quantity::WV,

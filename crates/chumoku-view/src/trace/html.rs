@@ -111,7 +111,7 @@ impl Trace {
         if program.is_some() {
             let _ = writeln!(
                 out,
-                "<div class=\"live\" id=\"live\" hidden><p class=\"note\">{}</p> <button type=\"button\" id=\"reset\" \
+                "<div class=\"live\" id=\"live\" hidden><p class=\"note\">{}</p> <button type=\"button\" id=\"undo\" \
                  disabled>{}</button> <span id=\"bad\" role=\"status\" hidden>{}</span></div>",
                 both(|lang| words::can_be_changed(lang).into()),
                 both(|lang| lang.pick("Reset", "元に戻す").into()),

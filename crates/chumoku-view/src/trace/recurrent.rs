@@ -4,25 +4,12 @@
 //! later. It is computed first, by the whole recurrence; then every gate follows for all tokens at once, and H in the end.
 
 use super::builder::{Build, misfit};
+use super::feed_forward::OF_ATTENTION;
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
 use super::recurrence::Before;
 use chumoku::tr;
 use chumoku_kernels::Cell;
-
-/// What attention and its layer are made of, which a recurrent network has not.
-const OF_LAYERS: [Quantity; 10] = [
-    Quantity::WQ,
-    Quantity::WK,
-    Quantity::WV,
-    Quantity::Q,
-    Quantity::K,
-    Quantity::V,
-    Quantity::Scores,
-    Quantity::Scaled,
-    Quantity::Weights,
-    Quantity::W1,
-];
 
 impl Build<'_> {
     /// A recurrent network over the tokens, if one is asked for; its outputs (Elman 1990; Hochreiter and Schmidhuber 1997; Cho et
@@ -42,8 +29,11 @@ impl Build<'_> {
             };
         };
         let name = cell.name();
-        let other =
-            OF_LAYERS.iter().find(|quantity| has(quantity)).map(|quantity| format!("inputs.{}", quantity.name()));
+        let other = OF_ATTENTION
+            .iter()
+            .chain(&[Quantity::W1])
+            .find(|quantity| has(quantity))
+            .map(|quantity| format!("inputs.{}", quantity.name()));
         let options = &self.example.options;
         let said =
             [("residual", options.residual), ("norm", options.norm.is_some()), ("norm_2", options.norm_2.is_some())];

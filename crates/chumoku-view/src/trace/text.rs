@@ -231,19 +231,20 @@ impl Trace {
                 columns(self.steps.iter().map(parts).collect(), "  ")
             }
         };
+        let digits = (self.steps.len().to_string().len() + 1).max(3);
         for (i, (step, tail)) in self.steps.iter().zip(&tails).enumerate() {
             let formula = step
                 .formula
                 .as_ref()
                 .map_or_else(|| format!("{} {}", step.symbol, words::given(lang)), |formula| formula.text.clone());
-            let number = paint.quiet(&right(&format!("{}.", i + 1), 3));
-            let room = out.width.saturating_sub(4 + display_width(tail) + 2);
+            let number = paint.quiet(&right(&format!("{}.", i + 1), digits));
+            let room = out.width.saturating_sub(digits + 1 + display_width(tail) + 2);
             // A line stays a line where it can: the tail is what cannot be left out.
             if room >= FORMULA.min(display_width(&formula)) {
                 out.line(&format!("{number} {}  {}", left(&formula, room), paint.quiet(tail.trim_end())));
             } else {
-                out.line(&format!("{number} {}", cut(&formula, out.width - 4)));
-                out.wrapped(4, tail.trim(), Paint::quiet);
+                out.line(&format!("{number} {}", cut(&formula, out.width - digits - 1)));
+                out.wrapped(digits + 1, tail.trim(), Paint::quiet);
             }
         }
         if !self.agreements.is_empty() {

@@ -169,7 +169,7 @@ const note = () => {
   $('bad').hidden = !document.querySelector('td.bad');
   const isEdited = steps.some(step => step.given?.some((row, i) => row.some((x, j) => !Object.is(real(x), values[step.id][i][j]))));
   document.body.classList.toggle('edited', isEdited);
-  $('reset').disabled = !isEdited && $('bad').hidden;
+  $('undo').disabled = !isEdited && $('bad').hidden;
 };
 const mark = (cell, isBad) => { cell.classList.toggle('bad', isBad); cell.setAttribute('aria-invalid', String(isBad)); };
 const edit = (step, i, j, cell) => {
@@ -215,7 +215,7 @@ given();
 for (const step of steps) {
   if (step.given) step.cells.forEach((row, i) => row.forEach((cell, j) => { if (i < step.given.length) setUp(step, cell, i, j); }));
 }
-$('reset').addEventListener('click', () => {
+$('undo').addEventListener('click', () => {
   document.querySelectorAll('td.bad').forEach(cell => mark(cell, false));
   given(); compute(); note();
 });

@@ -72,6 +72,10 @@ pub(crate) fn learn(asked: &Asked, cells: &[&str]) -> Result<Learnt, Unclear> {
         }
         if wanted.is_none() {
             check_numbers(asked, &filled, numbers)?;
+            if 2 * dates.found >= filled.len() {
+                let is_date = |cell: &str| date::parse(cell, dates.day_first).is_some();
+                others(asked, lang().pick("a date", "日付"), &filled, is_date)?;
+            }
         }
     }
     Ok(of_categories(asked, cells))
@@ -163,7 +167,12 @@ fn looks_like_number(cell: &str) -> bool {
     digits > 0 && has_sign && units <= 3 && cell.chars().all(|c| is_digit(c) || signs.contains(c) || c.is_alphabetic())
 }
 
+/// Mean and standard deviation; none of values that are all the same.
 fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
+    // The mean of tenths is not always a tenth.
+    if values.iter().all(|x| *x == values[0]) {
+        return None;
+    }
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();

@@ -17,6 +17,7 @@ mod tests;
 pub(crate) use kind::learn;
 
 use crate::data::number;
+use crate::lang::lang;
 use crate::lang::wording::quoted;
 use crate::tr;
 use date::Moment;
@@ -146,6 +147,25 @@ impl SideColumn {
                 date::parse(cell, *day_first).map_or(Read::Missing, |found| Read::Date(found.moment))
             }
         }
+    }
+
+    /// Whether a field holds something that is no number, or no date, where there should be one: it then counts as missing.
+    pub fn is_unread(&self, cell: &str) -> bool {
+        !is_missing(cell) && self.read(cell) == Read::Missing
+    }
+
+    /// Says that fields of this column are not read, in so many rows; one of them is `cell`.
+    pub fn unread(&self, rows: usize, cell: &str) -> String {
+        let (name, cell, rows) =
+            (quoted(&self.name), quoted(cell.trim()), crate::lang::wording::count(rows as u64, "value"));
+        let noun = match self.kind {
+            SideKind::Date { .. } => lang().pick("dates", "日付"),
+            _ => lang().pick("plain numbers", "数字と小数点だけの数値"),
+        };
+        tr!(
+            "column {name}: {rows} are no {noun}, such as {cell}, and count as missing",
+            "列{name}: {noun}ではない値があり（{cell} など、{rows}）、欠損として扱います"
+        )
     }
 
     /// Features that its values become.

@@ -6,11 +6,13 @@ use super::recorded::is_separator;
 use crate::data::Example;
 use crate::text_classifier::TextClassifier;
 use crate::{NgramClassifier, Prediction, Result};
+use chumoku_text::beside::text_of;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A word causes an error if its effect is at least so large a part of the largest of its text.
+/// A word causes an error if its effect is at least so large a part of the largest of its text, and at least so large.
 const CAUSE: f32 = 0.5;
+const LEAST: f32 = 0.05;
 
 /// What a classifier gets wrong in labelled rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,7 +88,7 @@ impl ConfidentError {
     #[must_use]
     pub fn causes(&self) -> Vec<usize> {
         let effect = |i: usize| self.words[i].effect.unwrap_or(0.0);
-        let mut found: Vec<usize> = (0..self.words.len()).filter(|&i| effect(i) > 0.0).collect();
+        let mut found: Vec<usize> = (0..self.words.len()).filter(|&i| effect(i) >= LEAST).collect();
         found.sort_by(|&a, &b| effect(b).total_cmp(&effect(a)));
         let most = found.first().map_or(0.0, |&first| effect(first));
         found.retain(|&i| effect(i) >= CAUSE * most);
@@ -172,7 +174,7 @@ fn find(
         let of_truth = labels.iter().position(|label| *label == example.label);
         errors.push(ConfidentError {
             line: example.line,
-            text: example.text.clone(),
+            text: text_of(&example.text).to_owned(),
             truth: example.label.clone(),
             answer: labels[p.class()].clone(),
             probability: sure(p),
@@ -224,6 +226,8 @@ impl TextClassifier {
         let words = |text: &str| {
             let found = self.effects(text, method, &mut |_, _| {})?;
             let which = usize::from(method == Method::LeaveOneOut);
+            // Columns beside the text are no words of it.
+            let text = self.text_of(text);
             let own =
                 found.words.iter().zip(&found.effects).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
             Ok(marked(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))

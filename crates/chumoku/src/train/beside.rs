@@ -60,6 +60,16 @@ impl<A: Answer> TrainingData<A> {
                 .flat_map(|rows| &mut rows.texts)
                 .for_each(keep);
         }
+        for (part, rows) in [(tr!("validation", "検証"), &self.valid), (tr!("test", "テスト"), &self.test)] {
+            for (at, column) in self.columns.iter().enumerate() {
+                let all = rows.texts.iter().map(|row| cells(row).nth(at).unwrap_or_default());
+                let unread: Vec<&str> = all.filter(|cell| column.is_unread(cell)).collect();
+                if let Some(first) = unread.first() {
+                    let text = column.unread(unread.len(), first);
+                    self.notes.push(tr!("warning: {part} rows, {text}", "警告: {part}データ、{text}"));
+                }
+            }
+        }
         self.notes.extend(leaks(&self.columns, &self.train.texts, &self.train.labels));
         Ok(self)
     }

@@ -247,6 +247,13 @@ impl TrainingData<Measured> {
         test: Option<&ScoredTexts>,
     ) -> crate::Result<TrainingData<Measured>> {
         train.check_trainable()?;
+        if let Some(other) = [valid, test].into_iter().flatten().find(|other| !other.is_written_like(train)) {
+            let [path, train] = [&other.path, &train.path].map(|path| path.display());
+            return Err(crate::Error::Setting(tr!(
+                "{path}: expected numbers written as in {train}, found others, such as 7/10 beside 4/5; write them alike",
+                "{path}: {train} と同じ書き方の数値が必要ですが、違います（4/5 に対する 7/10 など）。書き方をそろえてください"
+            )));
+        }
         let numbers = |rows: &mut dyn Iterator<Item = &ScoredText>| rows.map(|row| row.score).collect::<Vec<f64>>();
         let rough = NumberScale::of(&numbers(&mut train.examples.iter()));
         let with =

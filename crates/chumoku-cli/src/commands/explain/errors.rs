@@ -1,14 +1,16 @@
 //! `chumoku explain --errors`: what a classifier gets wrong, the surest first, by the words that caused it.
 
 use super::model::{LeftOut, with_classes};
-use crate::args::Explain;
+use crate::args::{Explain, Reading};
+use crate::commands::columns::{Unread, asked_of};
 use crate::commands::pictures::{Outcome, terminal_options};
-use crate::commands::{load, model_name, pairs, read_options};
+use crate::commands::{load, model_name, not_over, pairs, read_options};
 use crate::progress::tell;
 use crate::{ExitCode, Usage};
 use chumoku::data::{Dataset, load_labelled};
 use chumoku::explain::shorten;
-use chumoku::{Lang, ModelKind, tr};
+use chumoku::hierarchy::Hierarchy;
+use chumoku::{Lang, ModelKind, SideColumn, tr};
 use chumoku_view::{errors_to_html, render_errors};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -24,18 +26,24 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
         );
         return Err(Usage(problem).into());
     };
+    for read in [file, &args.model] {
+        not_over(read, [("--html", &args.html), ("--json", &args.json)])?;
+    }
     let (name, top) = (model_name(&args.model), args.of_errors.top());
     let mut progress = LeftOut::of_errors();
     let mut told = |done, all| progress.show(done, all);
     let errors = match ModelKind::of(&args.model)? {
         ModelKind::Ngrams => {
             let model = load::ngrams(&args.model, args.precision)?;
-            let rows = rows(args, file, &model.config().labels, model.config().reads_pairs())?;
+            let config = model.config();
+            let known = (&config.labels[..], config.hierarchy.as_ref());
+            let rows = rows(args, file, known, config.reads_pairs(), model.columns())?;
             model.errors(&rows.examples, &name, top, &mut told)?
         }
         _ => {
             let model = with_classes(&args.model, args.precision)?;
-            let rows = rows(args, file, model.labels(), model.config().reads_pairs())?;
+            let known = (model.labels(), model.config().hierarchy.as_ref());
+            let rows = rows(args, file, known, model.config().reads_pairs(), model.config().columns())?;
             model.errors(&rows.examples, &name, top, args.method.into(), &mut told)?
         }
     };
@@ -58,14 +66,28 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// The labelled rows of a file, all of classes that the model knows.
-fn rows(args: &Explain, file: &Path, labels: &[String], reads_pairs: bool) -> anyhow::Result<Dataset> {
-    let dataset = load_labelled(file, &read_options(&args.of_errors.reading(), true)?)?;
+/// The labelled rows of a file, all of classes that the model knows, with the columns that it reads.
+fn rows(
+    args: &Explain,
+    file: &Path,
+    (labels, hierarchy): (&[String], Option<&Hierarchy>),
+    reads_pairs: bool,
+    columns: &[SideColumn],
+) -> anyhow::Result<Dataset> {
+    let reading = Reading { beside: asked_of(columns, &args.set)?, ..args.of_errors.reading() };
+    let mut dataset = load_labelled(file, &read_options(&reading, true)?)?;
     tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
         tell(["skipped", "除外"], &dataset.skipped.to_string());
     }
-    pairs::check_rows(reads_pairs, pairs::is_pair(dataset.examples.first().map(|example| example.text.as_str())))?;
+    if let Some(tree) = hierarchy {
+        dataset.examples.iter_mut().for_each(|example| example.label = tree.tidy(&example.label));
+    }
+    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
+    pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
+    let mut unread = Unread::of(columns);
+    unread.see(&texts);
+    unread.tell();
     dataset.check_known_labels(labels)?;
     Ok(dataset)
 }

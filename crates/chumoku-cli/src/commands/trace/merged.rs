@@ -1,7 +1,7 @@
 //! `chumoku trace --tokens`: how byte-pair encoding cuts a text.
 
+use super::deliver;
 use crate::args::{Format, Trace};
-use crate::commands::pictures::write;
 use crate::report::wrap;
 use crate::{ExitCode, Usage};
 use chumoku::explain::merges_of;
@@ -10,7 +10,6 @@ use chumoku::text::MergedWord;
 use chumoku::tr;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::{Write as _, stdout};
 use std::path::Path;
 
 pub(super) fn run(args: &Trace, folder: &Path, text: &str) -> anyhow::Result<ExitCode> {
@@ -26,17 +25,7 @@ pub(super) fn run(args: &Trace, folder: &Path, text: &str) -> anyhow::Result<Exi
         Format::Json => format!("{}\n", json!({ "text": text, "words": words })),
         _ => shown(&words),
     };
-    match &args.out {
-        Some(path) => {
-            write(path, bytes)?;
-            say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
-        }
-        None => {
-            let mut out = stdout().lock();
-            out.write_all(bytes.as_bytes())?;
-            out.flush()?;
-        }
-    }
+    deliver(args.out.as_deref(), bytes.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,8 +53,7 @@ fn shown(words: &[MergedWord]) -> String {
         };
         line("", &symbols);
         for merge in &word.merges {
-            let whole = merge.pair.concat();
-            symbols.splice(merge.at..merge.at + 2, [whole]);
+            symbols.splice(merge.at..merge.at + 2, [merge.joined.clone()]);
             line(&merge.rank.to_string(), &symbols);
         }
     }

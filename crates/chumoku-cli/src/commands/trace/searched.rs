@@ -1,13 +1,13 @@
 //! `chumoku trace --beam`: the tree of a beam search.
 
+use super::deliver;
 use crate::args::{Format, Pictures, Trace};
-use crate::commands::pictures::{Outcome, terminal_options, write};
+use crate::commands::pictures::{Outcome, terminal_options};
 use crate::commands::{load, model_name};
 use crate::{ExitCode, Usage, threads};
 use chumoku::explain::shorten;
 use chumoku::{ModelKind, TranslateOptions, tr};
 use chumoku_view::{Lang, TerminalOptions, beam_figure, figures_to_html};
-use std::io::{Write, stdout};
 use std::path::Path;
 
 /// Tokens that a language model writes.
@@ -63,17 +63,7 @@ pub(super) fn run(args: &Trace, beam: usize, (folder, text): (&Path, &str)) -> a
     let mut outcome = Outcome::default();
     let pictures = Pictures { svg: args.svg.clone(), ..Pictures::default() };
     pictures.write(&figure, &mut outcome);
-    match &args.out {
-        Some(path) => {
-            write(path, bytes)?;
-            say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
-        }
-        None => {
-            let mut out = stdout().lock();
-            out.write_all(bytes.as_bytes())?;
-            out.flush()?;
-        }
-    }
+    deliver(args.out.as_deref(), bytes.as_bytes())?;
     outcome.say();
     outcome.result()?;
     Ok(ExitCode::SUCCESS)
