@@ -120,6 +120,12 @@ fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
     let more = [&DATA[..], &["--out", "killed", "--tune", "5", "--resume"], &options[2..]].concat();
     let run = place.run(&more).ok();
     assert!(run.stderr.contains("4 trials known already"), "{run:#?}");
+    // Trials of another search are not gone on with.
+    let other = [&more[..], &["--seed", "7"]].concat();
+    place.refuses(&other, &["tune.jsonl", "other data, settings or seed", "--force"]);
+    // Fewer trials than are known: the network of another is not taken for theirs.
+    place.run(&[&DATA[..], &["--out", "killed", "--tune", "2", "--resume"], &options[2..]].concat()).ok();
+    place.run(&more).ok();
     let tried = |out: &str| choice(&place, out)[0].as_array().unwrap().clone();
     assert_eq!((tried("killed").len(), &tried("killed")[..4]), (5, &tried("tuned")[..]));
 }
@@ -154,12 +160,6 @@ fn a_time_is_a_number_of_trials_and_test_rows_decide_nothing() {
     let accuracy = |out: &str| place.json(&format!("{out}/metrics.json"))["accuracy"].as_f64().unwrap();
     assert!((accuracy("turned") + accuracy("counted") - 1.0).abs() < 1e-9);
 
-    // Trials of another search are not gone on with.
-    let other =
-        [&DATA[..], &["--out", "counted", "--model", "ngrams", "--tune", "3", "--seed", "7", "--resume"]].concat();
-    let run = place.run(&other);
-    assert!(run.code == 2, "{run:#?}");
-
     let mut japanese =
         place.command(&[&DATA[..], &["--out", "ja", "--model", "ngrams", "--tune", "4", "--lang", "ja"]].concat());
     let run = common::Run::of(japanese.output().unwrap()).ok();
@@ -186,6 +186,33 @@ fn what_cannot_be_tuned_is_refused() {
     refuses(&["--settings", "width=64", "--model", "ngrams"], &["--settings width", "no network"]);
     refuses(&["--settings", "epochs=3", "--epochs", "3"], &["--epochs", "--settings epochs"]);
     refuses(&["--settings", "words=2", "--task", "lm"], &["--settings"]);
+}
+
+/// One validation row has no standard error; settings that do not fit each other end no search.
+#[test]
+fn searches_go_on_in_spite_of_odd_data_and_odd_settings() {
+    let place = Place::new();
+    data(&place);
+    let one = rows(1, 5);
+    place.write("one.csv", csv(&one));
+    let args = ["train", "train.csv", "--valid", "one.csv", "--test", "test.csv", "--epochs", "1", "--out", "one"];
+    place.run(&[&args[..], &["--tune", "3"]].concat()).ok();
+    let run = place.run(&[&args[..], &["--tune", "4", "--resume"]].concat()).ok();
+    assert!(run.stderr.contains("3 trials known already"), "{run:#?}");
+
+    let run = place.run(&[&DATA[..], &["--out", "three", "--epochs", "1", "--settings", "heads=3"]].concat());
+    assert!(
+        run.code == 2 && run.stderr.contains("--settings heads=3") && run.stderr.contains("even multiple"),
+        "{run:#?}"
+    );
+    // Rotary positions want heads of an even width, which half of this width is not.
+    let odd = LETTERS.replace("width=32,positions=none", "width=18,heads=2");
+    let run = train(&place, "odd", &["--epochs", "1", "--settings", &odd, "--tune", "20"]);
+    let unfit =
+        |trial: &Value| trial["log_loss"].is_null() && trial["changed"].as_str().unwrap().contains("positions=");
+    let tried = choice(&place, "odd")[0].as_array().unwrap().clone();
+    let at = tried.iter().position(unfit).unwrap_or_else(|| panic!("{run:#?}"));
+    assert!(at + 1 < tried.len() && run.stderr.contains("settings that do not fit each other"), "{run:#?}");
 }
 
 #[test]

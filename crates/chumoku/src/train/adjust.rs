@@ -250,6 +250,12 @@ impl Adjusted {
         other
     }
 
+    pub(super) fn without(&self, setting: Setting) -> Adjusted {
+        let mut other = self.clone();
+        other.0.remove(&setting);
+        other
+    }
+
     /// The settings that differ from those of another, or are not among them.
     pub(super) fn beyond(&self, other: &Adjusted) -> Adjusted {
         Adjusted(self.0.iter().filter(|(key, value)| other.0.get(key) != Some(value)).map(|(k, v)| (*k, *v)).collect())

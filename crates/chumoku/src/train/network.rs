@@ -1,6 +1,7 @@
 //! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
 
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
+use crate::models::Classifier;
 use crate::ngram::Answer;
 use crate::pretrained::Start;
 use crate::text::{SEP, TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
@@ -100,6 +101,15 @@ impl Network {
         options.set.shape(&mut plan.model);
         let position = options.set.positions().unwrap_or(options.position);
         let mut plan = plan.with_network(options.network, position)?;
+        if !options.set.is_empty() {
+            Classifier::new(plan.model.clone()).map_err(|error| {
+                let (set, error) = (&options.set, Error::from(error));
+                Error::Setting(tr!(
+                    "--settings {set}: these make no network: {error}; give a width that is an even multiple of heads",
+                    "--settings {set}: この設定ではネットワークを作れません: {error}。width は heads の偶数倍にしてください"
+                ))
+            })?;
+        }
         if reads_pairs {
             (plan.model.input.separator, plan.model.input.token_types) = (tokenizer.between(), 2);
         }

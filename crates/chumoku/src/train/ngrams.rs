@@ -190,8 +190,7 @@ pub(super) fn fit<A: Target>(
 ) -> Result<Chosen> {
     let _stage = stages::begin(stages::NGRAMS);
     let start = Instant::now();
-    let settings = (&with_columns(config, data), class_weights);
-    let (ngrams, found) = model_of(data, settings, stop, observe)?;
+    let (ngrams, found) = model_of(data, (config, class_weights), stop, observe)?;
     let valid_texts = data.valid.texts();
     let score = (!valid_texts.is_empty()).then(|| {
         let logits = ngrams.logits_of(&valid_texts);
@@ -208,16 +207,15 @@ pub(super) fn fit<A: Target>(
         ),
     ));
     let mut again = |data: &TrainingData<A>| -> Result<NgramModel> {
-        let settings = (&with_columns(config, data), class_weights);
-        Ok(model_of(data, settings, stop, observe)?.0)
+        Ok(model_of(data, (config, class_weights), stop, observe)?.0)
     };
     let worth = Worth::measure(data, &ngrams, &mut again)?;
     worth.iter().for_each(|worth| worth.tell(observe));
     Ok(Chosen { model: ngrams, found, seconds, worth })
 }
 
-/// The model of the training rows, its penalty chosen on the validation rows.
-fn model_of<A: Target>(
+/// The model of the training rows, with what stands beside their texts; its penalty is chosen on the validation rows.
+pub(super) fn model_of<A: Target>(
     data: &TrainingData<A>,
     (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
@@ -230,7 +228,7 @@ fn model_of<A: Target>(
     if data.columns.is_empty() {
         return train(&ngram_data, config, Found::default(), stop, observe);
     }
-    let mut config = config.clone();
+    let mut config = with_columns(config, data);
     let scales = if valid.is_some() { &SCALES[..] } else { &[USUAL_SCALE] };
     let mut best: Option<(f64, (NgramModel, Found))> = None;
     for &scale in scales {

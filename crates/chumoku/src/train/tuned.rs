@@ -27,7 +27,8 @@ pub(super) struct Trial {
     pub(super) accuracy: f64,
     /// By how much the log-loss is below that of the best settings before.
     pub(super) gain: f64,
-    /// The standard error of this.
+    /// The standard error of this; infinite, which JSON has no word for, of one row alone.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub(super) standard_error: f64,
     /// Whether they are the best settings from now on.
     pub(super) kept: bool,
@@ -39,6 +40,10 @@ pub(super) struct Trial {
     pub(super) seconds_network: f64,
     /// Multiply–adds of the network's epochs, if all are gone through.
     pub(super) work: f64,
+}
+
+fn infinite_if_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 /// What is told of a search, and the answers of the settings it began with.

@@ -190,9 +190,11 @@ impl Candidates {
                     (setting, if is_whole { value.round().max(1.0) } else { value })
                 }
             };
-            if found.get(setting).or_else(|| self.default_of(setting, c)) != Some(value) {
-                found = found.with(setting, value);
-            }
+            // What is not set has its default: the same settings are spelt in one way.
+            found = match self.default_of(setting, c) == Some(value) && self.given.get(setting).is_none() {
+                true => found.without(setting),
+                false => found.with(setting, value),
+            };
         }
         let is_new = found != *best && found != self.given && self.tried.insert(found.to_string());
         is_new.then_some(found)

@@ -64,6 +64,10 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
     };
     let tuned = search.tuned(tuned);
     // The network's run of steps is over in the folder of its trial: it goes on from there, and ends at once.
+    if search.is_shortened() {
+        // What stands there is the network of a trial further on.
+        clear_checkpoints(&out.join(CHECKPOINTS))?;
+    }
     take_over(&search.folder_of_network(), out)?;
     training.options = options;
     let mut told = std::mem::replace(&mut training.observe, Box::new(|_| {}));

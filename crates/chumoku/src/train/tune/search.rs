@@ -22,6 +22,7 @@ use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -98,11 +99,18 @@ impl<'a> Search<'a> {
         if !options.resume {
             clear(&folder)?;
         }
-        // What does not change results is left out: whoever goes on may watch another text.
-        let of_results =
-            TrainOptions { resume: false, watch: None, checkpoint_every: Duration::ZERO, ..options.clone() };
+        // What does not change results is left out: whoever goes on may watch another text. Of a pretrained model its weights
+        // count, and not its name.
+        let of_results = TrainOptions {
+            resume: false,
+            watch: None,
+            from: None,
+            checkpoint_every: Duration::ZERO,
+            ..options.clone()
+        };
         let version = env!("CARGO_PKG_VERSION");
-        let fingerprint = format!("{version} {has_network} {of_results:?} {}", data.fingerprint());
+        let weights = options.from.as_deref().map(sha256_of_weights).transpose()?.unwrap_or_default();
+        let fingerprint = format!("{version} {has_network} {of_results:?} {weights} {}", data.fingerprint());
         let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
         let log = TrialLog::open(&folder, out, options.resume, &fingerprint)?;
         fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
@@ -217,7 +225,10 @@ impl<'a> Search<'a> {
             }
             None => format!(
                 "{number:>3}  {}",
-                tr!("failed: its numbers grew too large", "失敗: 数値が大きくなりすぎました")
+                tr!(
+                    "failed: settings that do not fit each other, or numbers that grew too large",
+                    "失敗: 設定の組み合わせが合わないか、数値が大きくなりすぎました"
+                )
             ),
         };
         if *number > 0 {
@@ -260,6 +271,11 @@ impl<'a> Search<'a> {
     /// Whether no settings were better than those that it began with.
     pub(super) fn is_unchanged(&self) -> bool {
         self.best.set == self.options.set
+    }
+
+    /// Whether fewer trials were asked for than are known.
+    pub(super) fn is_shortened(&self) -> bool {
+        self.done < self.log.trials.len()
     }
 
     /// The folder of a trial's run, made if need be.
@@ -327,9 +343,12 @@ impl<'a> Search<'a> {
         let known: Vec<f64> =
             trials.iter().map(|trial| trial.seconds_ngrams).filter(|&seconds| seconds > 0.0).collect();
         let mut expected = if other_ngrams { known.iter().sum::<f64>() / known.len().max(1) as f64 } else { 0.0 };
-        let prepared = match other_network {
-            true => Some(self.prepare(set)?),
-            false => None,
+        let (prepared, fits) = match other_network.then(|| self.prepare(set)) {
+            Some(Ok(prepared)) => (Some(prepared), true),
+            // Settings that are fine by themselves may not fit each other: heads and a width, say.
+            Some(Err(Error::Setting(_) | Error::Nn(_))) if !is_first => (None, false),
+            Some(Err(error)) => return Err(error.into()),
+            None => (None, true),
         };
         let work = prepared.as_ref().map_or(0.0, |(network, _)| work_of(network));
         let [seconds, done] = trials
@@ -379,6 +398,9 @@ impl<'a> Search<'a> {
             seconds_network: 0.0,
             work,
         };
+        if !fits {
+            return Ok((trial, None));
+        }
         let start = Instant::now();
         let ngrams = match other_ngrams {
             true => {
@@ -467,7 +489,7 @@ impl<'a> Search<'a> {
     /// The n-gram model of these settings: its answers, and its C.
     fn ngrams(&self, set: &Adjusted, stop: &AtomicBool, observe: &mut dyn FnMut(Event<'_>)) -> Result<(LogP, f64)> {
         let settings = (&set.ngrams(), self.weights.as_deref());
-        let chosen = ngrams::fit(self.data, "n-grams", settings, stop, observe)?.model;
+        let chosen = ngrams::model_of(self.data, settings, stop, observe)?.0;
         let logits = chosen.logits_of(&self.data.valid.texts());
         let c = chosen.report().map_or(0.0, |report| f64::from(report.c));
         Ok((logits.chunks_exact(self.data.labels.len()).map(log_softmax).collect(), c))
@@ -515,6 +537,29 @@ impl<'a> Search<'a> {
         }
         (losses, right as f64 / labels.len().max(1) as f64)
     }
+}
+
+/// SHA-256 of the files of weights in a folder.
+fn sha256_of_weights(folder: &Path) -> Result<String> {
+    let reading = || Error::io("reading", folder);
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).map_err(reading())?;
+    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "safetensors"));
+    paths.sort();
+    let mut hash = Sha256::new();
+    for path in paths {
+        let mut file = BufReader::new(fs::File::open(&path).map_err(Error::io("reading", &path))?);
+        loop {
+            let read = file.fill_buf().map_err(Error::io("reading", &path))?;
+            if read.is_empty() {
+                break;
+            }
+            hash.update(read);
+            let n = read.len();
+            file.consume(n);
+        }
+    }
+    Ok(crate::checksum::hex(hash.finalize()))
 }
 
 /// Multiply–adds of all epochs of a network, about.
