@@ -483,7 +483,10 @@ fn what_is_written_to_stays_what_it_is() {
     let shown = place.run(&args("/dev/stdout")).ok();
     assert!(shown.stdout.contains("S = Q Kᵀ"), "{shown:?}");
     place.write("mine.json", RIGHT);
-    place.refuses(&["trace", "--input", "mine.json", "--out", "mine.json"], &["the file that was read"]);
+    place.refuses(
+        &["trace", "--input", "mine.json", "--out", "mine.json"],
+        &["mine.json", "a file that is read", "name another"],
+    );
     assert_eq!(place.read("mine.json"), RIGHT);
 }
 

@@ -3,7 +3,7 @@
 use crate::pages::language;
 use crate::pool::{self, Place};
 use crate::training::error;
-use chumoku::data::ReadOptions;
+use chumoku::data::{Format, ReadOptions};
 use chumoku::doctor::{Checkup, Given, Options, Texts, examine as examined};
 use chumoku::{Error, Lang};
 use chumoku_view::doctor_to_html;
@@ -32,8 +32,16 @@ impl Examined {
 
     /// The table that it writes.
     fn csv<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let findings = self.checkup.findings(&self.given, Lang::En);
-        let table = self.given.to_csv(&findings, false).map_err(|failed| error(&failed))?;
+        // Rows that are counted from 0, as Python counts them, also where a reason names them.
+        let mut given = self.given.clone();
+        given.dataset.layout.format = Format::Json;
+        let texts = [&mut given.test, &mut given.unlabelled].into_iter().flatten().map(|texts| &mut texts.rows);
+        let all = texts.chain([&mut given.dataset.examples, &mut given.gaps]);
+        all.flatten().for_each(|row| row.line = row.line.saturating_sub(1));
+        let findings = self.checkup.findings(&given, Lang::En);
+        let table = given.to_csv(&findings, false).map_err(|failed| error(&failed))?;
+        // The name of the column is all that is left of lines.
+        let table = [&b"file,row,"[..], table.strip_prefix(b"file,line,").unwrap_or(&table)].concat();
         Ok(PyBytes::new(py, &table))
     }
 }

@@ -7,6 +7,7 @@ use chumoku::data::{
     DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
     load_label_sets, load_labelled, load_pairs, load_scores, load_spans,
 };
+use chumoku::hierarchy::Paths;
 use chumoku::nn::Network;
 use chumoku::text::Unit;
 use chumoku::train::{
@@ -63,6 +64,7 @@ struct Run {
     freeze: Option<String>,
     lora: Option<usize>,
     class_weight: Option<Weights>,
+    hierarchy: Option<String>,
     resume: bool,
 }
 
@@ -169,7 +171,10 @@ impl Run {
         Ok(match kind {
             Kind::Classifier(_) | Kind::Ngrams => {
                 read.label = Some("label".into());
-                let data = TrainingData::new(&load_labelled(&self.file, &read)?, None, None)?;
+                let mut rows = load_labelled(&self.file, &read)?;
+                let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
+                let mut data = TrainingData::new(&rows, None, None)?;
+                data.hierarchy = tree.map(|(tree, _)| tree);
                 match kind {
                     Kind::Ngrams => train_ngram_classifier(&data, training)?.metrics,
                     _ => chumoku::train::train(&data, training)?.metrics,

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 
 import pytest
@@ -67,6 +68,9 @@ def test_r2_is_that_of_scikit_learn(regressor):
     numbers[3] += 2.5
     expected = metrics.r2_score(numbers, regressor.predict(texts))
     assert regressor.score(texts, numbers) == pytest.approx(expected)
+    same = [2.0] * 5
+    assert regressor.score(texts[:5], same) == metrics.r2_score(same, regressor.predict(texts[:5])) == 0
+    assert np.isnan(regressor.score([], [])) and np.isnan(regressor.score(texts[:1], numbers[:1]))
     sklearn = pytest.importorskip("sklearn.base")
     assert sklearn.is_regressor(regressor) and not sklearn.is_classifier(regressor)
     assert sklearn.clone(regressor).get_params() == regressor.get_params()
@@ -225,6 +229,8 @@ def test_labels_for_words_with_an_encoder(tmp_path):
         ([(0, 99, "x")], ValueError, "row 1: expected a span within the 9 characters"),
         ([(2, 2, "x")], ValueError, "row 1: expected a span within"),
         ([(0, 4, "x"), (3, 6, "y")], ValueError, "row 1: spans .* overlap"),
+        ([(0, 4, None)], TypeError, r"row 1: expected spans \(start, end, label\)"),
+        ([(0.9, 4, "x")], TypeError, r"row 1: expected spans \(start, end, label\)"),
         ([(0, 4)], TypeError, r"row 1: expected spans \(start, end, label\)"),
         ("person", TypeError, "row 1: expected a list of spans"),
         ([(0, 4, " ")], ValueError, "row 1: .* empty label"),
@@ -256,6 +262,11 @@ def test_checkup(tmp_path):
     wrong = {int(row["row"]) for row in table if row["finding"] == "wrong_label" and row["file"] == "rows"}
     assert wrong == named and {row["file"] for row in table} <= {"rows", "test", "unlabelled"}
     assert "chumoku-" not in (tmp_path / "a.html").read_text().split("<main", 1)[1], "no file that is gone is named"
+    # Rows that a reason names are counted as the column counts them.
+    for doubt in found.wrong_labels:
+        (told,) = (row["reason"] for row in table if row["file"] == "rows" and row["finding"] == "wrong_label" and int(row["row"]) == doubt["row"])
+        for other in doubt["contradicted_by"]:
+            assert re.search(rf"\\brow {other}\\b", told) or "more" in told, told
     with pytest.raises(ValueError, match="ends in .html, .csv or .json"):
         found.save(tmp_path / "a.png")
     with pytest.raises(ValueError, match="folds"):
@@ -269,6 +280,24 @@ def test_a_checkup_finds_what_fit_refuses():
     assert {(3, "empty"), (5, "no_label")} <= kinds
 
 
+def test_a_checkup_takes_what_pandas_has_for_nothing():
+    pandas = pytest.importorskip("pandas")
+    texts, labels, _ = uncertain(60)
+    frame = pandas.DataFrame({"text": texts, "label": pandas.array(labels, "Int64")})
+    frame.loc[3, "text"], frame.loc[5, "label"], labels = None, pandas.NA, [*labels]
+    labels[7] = np.float32("nan")
+    kinds = {(found["row"], found["finding"]) for found in chumoku.doctor(frame.text, frame.label).data["texts"]}
+    assert {(3, "empty"), (5, "no_label")} <= kinds
+    assert (7, "no_label") in {(found["row"], found["finding"]) for found in chumoku.doctor(texts, labels).data["texts"]}
+    with pytest.raises(ValueError, match="row 5: expected a label, got nothing"):
+        chumoku.TextClassifier(progress=None).fit(texts, frame.label)
+    assert chumoku.doctor(texts, uncertain(60)[1], test=([], []), unlabelled=[]).data["leaks"] == []
+    with pytest.raises(TypeError, match="test: expected two, texts and labels, got list"):
+        chumoku.doctor(texts, uncertain(60)[1], test=texts)
+    with pytest.raises(TypeError, match="class_weight: expected"):
+        chumoku.TextClassifier(progress=None, class_weight=5).fit(texts, uncertain(60)[1])
+
+
 def test_export(tmp_path, regressor):
     about = regressor.export(tmp_path / "model.onnx")
     assert (tmp_path / "model.onnx").stat().st_size > 10_000 and about["lacks_ngrams"] is True
@@ -277,6 +306,25 @@ def test_export(tmp_path, regressor):
     with pytest.raises(ValueError, match="n-grams alone"):
         ngrams.export(tmp_path / "other.onnx")
     assert not (tmp_path / "other.onnx").exists()
+
+
+def test_classes_in_a_tree(tmp_path):
+    things = {"home/kitchen": "pan", "home/garden": "lawn", "travel/train": "rail", "travel / plane": "wing"}
+    labels = [list(things)[i % 4] for i in range(160)]
+    texts = [f"The {things[label]} is number {i}." for i, label in enumerate(labels)]
+    model = chumoku.TextClassifier(epochs=1, progress=None, out=tmp_path / "ours").fit(texts, labels)
+    assert model.classes_.tolist() == ["home/garden", "home/kitchen", "travel/plane", "travel/train"]
+    lines = [json.dumps({"text": text, "label": label}) for text, label in zip(texts, labels)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    subprocess.run([program(), "train", "rows.jsonl", "--epochs", "1", "--out", "model"], check=True, capture_output=True, cwd=tmp_path)
+    same_files(tmp_path / "model", tmp_path / "ours", "model.safetensors", "config.json")
+    assert "hierarchy" in json.loads((tmp_path / "ours" / "config.json").read_text())
+    told = subprocess.run([program(), "predict", "model", "--input", "rows.jsonl", "--json"], check=True, capture_output=True, cwd=tmp_path)
+    assert [json.loads(line)["label"] for line in told.stdout.splitlines()] == model.predict(texts).tolist()
+    with pytest.raises(ValueError, match="without a tree"):
+        model.predict(texts, abstain=0.9)
+    plain = chumoku.TextClassifier(model="ngrams", progress=None, hierarchy="none").fit(texts, labels)
+    assert "travel / plane" in plain.classes_.tolist()
 
 
 def test_columns_beside_the_text_are_refused(tmp_path):

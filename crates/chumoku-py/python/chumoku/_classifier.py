@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 from typing import Any, Iterable, Mapping
 
-from ._inputs import check_as_many, check_row, check_rows, listed, texts_or_pairs
+from ._inputs import check_as_many, check_row, check_rows, is_none, listed, texts_or_pairs
 from ._predictor import CHUNK, LEAST, Predictor, chunks, written
 
 
@@ -34,6 +34,8 @@ class TextClassifier(Predictor):
             but the head; chosen from the data if absent.
         class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or
             a dictionary of classes and how many times as much as others. Without it rare classes count somewhat more.
+        hierarchy: what stands between the names of labels that are paths in a tree, as ``"/"`` in ``A/B/C``; or ``"none"``. Told from
+            the labels if absent.
         lora: with ``from_pretrained``, leave its matrices as they are and train products of this rank beside them.
         out: the model folder to write; a temporary one, held in memory, if absent. An interrupted ``fit`` leaves its
             checkpoints there, and ``resume=True`` goes on from them.
@@ -49,6 +51,7 @@ class TextClassifier(Predictor):
 
     _estimator_type = "classifier"
     class_weight: str | Mapping[Any, float] | None = None
+    hierarchy: str | None = None
     _tells = ("class", "labels")
 
     def fit(self, X: Iterable[Any], y: Iterable[Any]) -> TextClassifier:
@@ -84,7 +87,7 @@ class TextClassifier(Predictor):
             if several and not isinstance(label, (list, tuple, set, frozenset)):
                 raise TypeError(f"row {row}: expected a list of labels, as in other rows, got {type(label).__name__} {label!r:.40}")
             for one in label if several else (label,):
-                if one is None or one != one:
+                if is_none(one):
                     raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
                 check_row(row, "label", str(one))
                 if named.setdefault(str(one).strip(), one) != one:
@@ -96,10 +99,12 @@ class TextClassifier(Predictor):
             for text, label in zip(texts, labels)
         )
         weight = self.class_weight
+        if weight is not None and not isinstance(weight, (str, Mapping)):
+            raise TypeError(f"class_weight: expected \"balanced\", \"equal\" or a dictionary, got {weight!r:.40}")
         if isinstance(weight, Mapping):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
-            self._train(self.model, rows, task="labels" if several else "class", pairs=pairs, class_weight=weight)
+            self._train(self.model, rows, task="labels" if several else "class", pairs=pairs, class_weight=weight, hierarchy=self.hierarchy)
         except BaseException:
             self._forget()
             raise
@@ -144,9 +149,10 @@ class TextClassifier(Predictor):
         probabilities = self.predict_proba(X)
         thresholds = self._model.thresholds
         if thresholds is None:
+            if self._model.answers([]) is None:
+                return self.classes_[probabilities.argmax(1)]
             place = numpy.argsort(self._order)
-            answers = self._model.answers(probabilities[:, place].tolist())
-            return self.classes_[probabilities.argmax(1) if answers is None else place[answers]]
+            return self.classes_[place[self._model.answers(probabilities[:, place].tolist())]]
         holds = probabilities >= numpy.asarray(thresholds, numpy.float32)[self._order]
         if self._is_indicator:
             return holds.astype(int)
@@ -195,7 +201,8 @@ class TextClassifier(Predictor):
         model = self._loaded(folder)
         named = self.__dict__.get("_named")
         self._is_indicator = self.__dict__.get("_is_indicator", False)
-        own = [label if named is None else named[label] for label in model.labels]
+        # Names of paths lose the white space around them.
+        own = [label if named is None else named.get(label, label) for label in model.labels]
         # Sorted as NumPy sorts them, which is what scikit-learn expects; the model's own order is that of their names.
         self.classes_, order = numpy.unique(_array(own), return_index=True)
         self._order = order.tolist()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import pathlib
@@ -11,7 +9,7 @@ import tempfile
 from typing import Any, Iterable
 
 from . import _chumoku, _files
-from ._inputs import check_as_many, listed, texts_or_pairs
+from ._inputs import check_as_many, is_none, listed, texts_or_pairs
 from ._predictor import written
 
 
@@ -46,7 +44,7 @@ class Checkup:
         file = pathlib.Path(file)
         ending = file.suffix.lower()
         if ending == ".csv":
-            content = _table(self._examined.csv().decode()).encode()
+            content = self._examined.csv()
         elif ending in (".html", ".htm"):
             content = self.page(lang).encode()
         elif ending == ".json":
@@ -95,20 +93,32 @@ def doctor(
         pairs = _write(folder / "rows.jsonl", X, y)
         of_test = of_unlabelled = None
         if test is not None:
-            of_test = folder / "test.jsonl"
-            _write(of_test, *test, as_pairs=pairs)
+            if not isinstance(test, tuple) or len(test) != 2:
+                raise TypeError(f"test: expected two, texts and labels, got {type(test).__name__}")
+            of_test = _written(folder / "test.jsonl", *test, pairs)
         if unlabelled is not None:
-            of_unlabelled = folder / "unlabelled.jsonl"
-            _write(of_unlabelled, unlabelled, None, as_pairs=pairs)
+            of_unlabelled = _written(folder / "unlabelled.jsonl", unlabelled, None, pairs)
         try:
             return Checkup(_chumoku.examine(folder / "rows.jsonl", of_test, of_unlabelled, pairs, folds, seed))
         except ValueError as error:
-            raise ValueError(str(error).replace(str(folder / "rows.jsonl"), "doctor(X, y)")) from None
+            told = str(error).replace(str(folder / "rows.jsonl"), "doctor(X, y)")
+            raise ValueError(told.replace(str(folder / "test.jsonl"), "test").replace(str(folder / "unlabelled.jsonl"), "unlabelled")) from None
+
+
+def _written(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pairs: bool) -> pathlib.Path | None:
+    """The file of rows; none where there are none."""
+    X = listed(X)
+    _write(file, X, y, as_pairs)
+    return file if X else None
 
 
 def _write(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pairs: bool | None = None) -> bool:
     """Writes rows; whether they are pairs."""
-    texts, pairs = texts_or_pairs(["" if _is_none(one) else one for one in listed(X)])
+    given = listed(X)
+    is_pair = any(isinstance(one, (tuple, list)) for one in given)
+    empty = ("", "") if is_pair else ""
+    filled = (empty if is_none(one) else tuple("" if is_none(x) else x for x in one) if isinstance(one, (tuple, list)) else one for one in given)
+    texts, pairs = texts_or_pairs(list(filled))
     if as_pairs is not None and texts and pairs != as_pairs:
         raise TypeError(f"expected {'pairs of texts' if as_pairs else 'single texts'} everywhere, got {'pairs' if pairs else 'single texts'} too")
     labels = [None] * len(texts) if y is None else listed(y)
@@ -117,25 +127,10 @@ def _write(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pai
         for text, label in zip(texts, labels):
             row: dict[str, str] = written(text, pairs)
             if y is not None:
-                row["label"] = "" if _is_none(label) else str(label)
+                row["label"] = "" if is_none(label) else str(label)
             json.dump(row, out)
             out.write("\n")
     return pairs
-
-
-def _is_none(x: Any) -> bool:
-    return x is None or isinstance(x, float) and x != x
-
-
-def _table(table: str) -> str:
-    """A table with rows, counted from 0, in the place of lines."""
-    head, *lines = csv.reader(io.StringIO(table))
-    at = head.index("line")
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*head[:at], "row", *head[at + 1 :]])
-    writer.writerows([*line[:at], str(int(line[at]) - 1) if line[at] else "", *line[at + 1 :]] for line in lines)
-    return out.getvalue()
 
 
 def _of_rows(found: Any, name: str = "") -> Any:

@@ -59,9 +59,16 @@ def rows_of(x: Any, what: str) -> list[str]:
     return texts
 
 
+def is_none(x: Any) -> bool:
+    """Whether it stands for nothing: None, NaN, or what pandas has for them."""
+    if x is None or type(x).__name__ in ("NAType", "NaTType"):
+        return True
+    return not isinstance(x, (str, list, tuple, set, frozenset)) and getattr(x, "ndim", 0) == 0 and bool(x != x)
+
+
 def check_text(place: str, text: Any) -> None:
     if not isinstance(text, str):
-        got = "nothing (None or NaN)" if text is None or text != text else f"{type(text).__name__} {text!r:.40}"
+        got = "nothing (None or NaN)" if is_none(text) else f"{type(text).__name__} {text!r:.40}"
         raise TypeError(f"{place}: expected a text, got {got}")
 
 

@@ -69,14 +69,19 @@ class TextRegressor(Predictor):
         return self._told(X)[:, 1:].copy()
 
     def score(self, X: Iterable[Any], y: Iterable[float]) -> float:
-        """R², the share of the variance of the numbers that is predicted: 1 if all are right, 0 for always their mean."""
+        """R², the share of the variance of the numbers that is predicted: 1 if all are right, 0 for always their mean.
+
+        Of numbers that are all the same it is 1 if all are right, else 0; of fewer than two it is NaN.
+        """
         import numpy
 
         truth = numpy.asarray([_number(row, x) for row, x in enumerate(listed(y))], float)
         found = self.predict(X)
         check_as_many(found, truth, "a number")  # type: ignore[arg-type]
-        off, spread = ((found - truth) ** 2).sum(), ((truth - truth.mean()) ** 2).sum() if len(truth) else 0.0
-        return float(1 - off / spread) if spread > 0 else float("nan") if off else 1.0
+        if len(truth) < 2:
+            return float("nan")
+        off, spread = ((found - truth) ** 2).sum(), ((truth - truth.mean()) ** 2).sum()
+        return float(1 - off / spread) if spread > 0 else float(not off)
 
     def _told(self, X: Iterable[Any]) -> Any:
         import numpy

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import pathlib
 from typing import Any, Callable, Iterable, NamedTuple
 
 from . import _chumoku
 from ._estimator import Estimator
-from ._inputs import check_as_many, check_row, listed, rows_of, texts_of
+from ._inputs import check_as_many, check_row, is_none, listed, rows_of, texts_of
 from ._predictor import LEAST, chunks
 
 
@@ -125,7 +126,9 @@ def _spans(row: int, given: Any) -> list[tuple[int, int, str]]:
     for span in given:
         try:
             start, end, label = (span[key] for key in ("start", "end", "label")) if isinstance(span, dict) else span[:3]
-            found.append((int(start), int(end), str(label).strip()))
+            if is_none(label):
+                raise TypeError("no label")
+            found.append((operator.index(start), operator.index(end), str(label).strip()))
         except (KeyError, TypeError, ValueError):
             raise TypeError(f"row {row}: expected spans (start, end, label), got {span!r:.60}") from None
     return found

@@ -8,7 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// What may stand between the names of a path where nobody says it.
-const SEPARATORS: [&str; 3] = ["/", " > ", "／"];
+const SEPARATORS: [&str; 3] = [" > ", "/", "／"];
+
+/// The word that says that there is no tree.
+const NONE: &str = "none";
 
 /// Words that stand above a column of parents.
 const HEADINGS: [&str; 5] = ["parent", "parents", "parent_label", "親", "上位"];
@@ -56,6 +59,45 @@ impl Paths {
             .iter()
             .find(|separator| is_tree(separator))
             .map(|separator| Paths::Separator((*separator).to_owned()))
+    }
+
+    /// The tree of the classes of a file, if they stand in one, and how its labels say it; these and the labels of the `others` are then
+    /// written as those of the tree. `asked` is what stands between the names of a path, or a file of parents, or `none`; without it the
+    /// labels decide.
+    ///
+    /// # Errors
+    /// If labels are not what was asked for, or the file cannot be read.
+    pub fn tree_of(
+        asked: Option<&str>,
+        dataset: &mut Dataset,
+        others: [&mut Option<Dataset>; 2],
+    ) -> Result<Option<(Hierarchy, Paths)>> {
+        let paths = match asked {
+            Some(NONE) => None,
+            None => Paths::recognise(&dataset.labels()),
+            Some(asked) => Some(Paths::named(asked)?),
+        };
+        let Some(paths) = paths else { return Ok(None) };
+        paths.tidy(dataset)?;
+        for other in others.into_iter().flatten() {
+            paths.tidy(other)?;
+        }
+        Ok(Some((paths.hierarchy(&dataset.labels())?, paths)))
+    }
+
+    /// What was asked for: a separator has no letters and no digits.
+    fn named(asked: &str) -> Result<Paths> {
+        if asked.is_empty() {
+            return Err(Error::Setting(tr!(
+                "hierarchy: expected what stands between the names of a path (such as /), a file of children and parents, or none; found \
+                 nothing",
+                "階層: パスの区切り（/ など）、親子の表のファイル、none のいずれかが必要ですが、空です"
+            )));
+        }
+        match Path::new(asked).is_file() || asked.chars().any(char::is_alphanumeric) {
+            true => Paths::of_file(Path::new(asked)),
+            false => Ok(Paths::Separator(asked.to_owned())),
+        }
     }
 
     /// Reads a table of names and their parents: the first column and the second; a name without a parent stands at the top.

@@ -1,52 +1,22 @@
 //! Classes that stand in a tree: as asked for, or as labels say it.
 
+use crate::harmless;
 use crate::progress::tell;
-use crate::{Usage, harmless};
 use chumoku::data::{Dataset, thousands};
 use chumoku::hierarchy::{Hierarchy, Paths};
 use chumoku::lang::lang;
 use chumoku::tr;
-use std::path::Path;
 
-/// The word that turns it off.
-const NONE: &str = "none";
-
-/// The tree of the classes of a file, if they stand in one; its labels and those of the other files are then written as those of
-/// the tree.
+/// The tree of the classes of a file, if they stand in one, which is said; its labels and those of the other files are then written
+/// as those of the tree.
 pub(super) fn of(
     asked: Option<&str>,
     dataset: &mut Dataset,
     others: [&mut Option<Dataset>; 2],
 ) -> anyhow::Result<Option<Hierarchy>> {
-    let paths = match asked {
-        Some(NONE) => None,
-        None => Paths::recognise(&dataset.labels()),
-        Some(asked) => Some(named(asked)?),
-    };
-    let Some(paths) = paths else { return Ok(None) };
-    paths.tidy(dataset)?;
-    for other in others.into_iter().flatten() {
-        paths.tidy(other)?;
-    }
-    let tree = paths.hierarchy(&dataset.labels())?;
+    let Some((tree, paths)) = Paths::tree_of(asked, dataset, others)? else { return Ok(None) };
     tell(["levels", "階層"], &said(&tree, &paths, asked.is_none()));
     Ok(Some(tree))
-}
-
-/// What was asked for: a separator has no letters and no digits.
-fn named(asked: &str) -> anyhow::Result<Paths> {
-    if asked.is_empty() {
-        return Err(Usage(tr!(
-            "--hierarchy: expected what stands between the names of a path (such as /), a file of children and parents, or none; found \
-             nothing",
-            "--hierarchy: パスの区切り（/ など）、親子の表のファイル、none のいずれかが必要ですが、空です"
-        ))
-        .into());
-    }
-    match Path::new(asked).is_file() || asked.chars().any(char::is_alphanumeric) {
-        true => Ok(Paths::of_file(Path::new(asked))?),
-        false => Ok(Paths::Separator(asked.to_owned())),
-    }
 }
 
 /// The tree in a line.
