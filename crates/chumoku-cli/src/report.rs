@@ -102,6 +102,24 @@ pub(crate) fn levels(rows: &[(&str, &Scores)]) -> String {
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
+/// Micro-F1 of each predictor at each level, where labels that do not exclude each other stand in a tree.
+pub(crate) fn label_levels(rows: &[(&str, &LabelScores)]) -> String {
+    let depth = rows.first().map_or(0, |(_, scores)| scores.levels.len());
+    if depth == 0 {
+        return String::new();
+    }
+    let shown: Vec<usize> = (0..depth).filter(|&at| at + 1 < MOST_LEVELS || at + 1 == depth).collect();
+    let line = |name: &str, cells: Vec<String>| format!("{} {}\n", fit(name, 28), cells.join(" "));
+    let heading = |&at: &usize| right(&tr!("level {}", "{} 段目", at + 1), 9);
+    let title = lang().pick("micro-F1 by level", "段ごとのミクロ F1");
+    let mut out = String::from("\n") + &line(title, shown.iter().map(heading).collect());
+    for (name, scores) in rows {
+        let cell = |&at: &usize| right(&percent(scores.levels[at].micro_f1), 9);
+        out += &line(name, shown.iter().map(cell).collect());
+    }
+    out
+}
+
 /// Precision and recall of each class and, where they are few, the confusion matrix. `all` says where there are figures
 /// of all classes.
 pub(crate) fn classes(scores: &Scores, all: &str) -> String {

@@ -161,8 +161,8 @@ fn a_network_stands_beside_them_in_both_languages() {
         let of = |folder: &str| sha256(&place.path(folder).join(name));
         assert_eq!(of("model"), of("killed"), "{name}");
     }
-    let onnx = place.run(&["export", "model", "--out", "model.onnx"]);
-    assert!(onnx.code == 2 && said(&onnx).contains("columns beside the text"), "{onnx:#?}");
+    let onnx = place.run(&["export", "model", "--out", "model.onnx"]).ok();
+    assert!(said(&onnx).contains("left out the columns beside the text"), "{onnx:#?}");
 }
 
 #[test]

@@ -74,9 +74,12 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Texts with one label or two.
-fn tagged() -> String {
-    let tagged = |i: usize| format!("{} no {i}\t{}\n", ["soup", "bill"][i % 2], ["food", "food|price"][i % 2]);
+/// Texts with one label or two, the second below a third.
+fn tagged(second: &str) -> String {
+    let tagged = |i: usize| {
+        let labels = ["food".to_owned(), format!("food|{second}")];
+        format!("{} no {i}\t{}\n", ["soup", "bill"][i % 2], labels[i % 2])
+    };
     format!("text\tlabels\n{}", (0..60).map(tagged).collect::<String>())
 }
 
@@ -103,8 +106,13 @@ fn place() -> Place {
     for network in ["rnn", "lstm", "gru"] {
         train(&["reviews.csv", "--out", network, "--model", network]);
     }
-    place.write("tagged.tsv", tagged());
+    place.write("tagged.tsv", tagged("price"));
     train(&["tagged.tsv", "--separator", "|", "--out", "labels"]);
+    place.write("tree.tsv", tagged("cost/price/high"));
+    train(&["tree.tsv", "--separator", "|", "--hierarchy", "/", "--out", "tree"]);
+    let pair = |i: usize| format!("soup no {i},{},{}\n", ["a soup", "a bill"][i % 2], ["yes", "no"][i % 2]);
+    place.write("pairs.csv", format!("premise,hypothesis,label\n{}", (0..60).map(pair).collect::<String>()));
+    train(&["pairs.csv", "--out", "pairs"]);
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained");
     for name in ["bert_classifier", "distilbert_classifier", "roberta_classifier", "modernbert_classifier"] {
         std::fs::create_dir(place.path(name)).unwrap();
@@ -124,9 +132,13 @@ fn place() -> Place {
 fn classes_sum_to_one_and_labels_stand_alone() {
     let place = Place::new();
     let _ = place.train_small("model", &["--epochs", "1"]);
-    place.write("tagged.tsv", tagged());
-    place.run(&["train", "--epochs", "1", "tagged.tsv", "--separator", "|", "--out", "labels"]).ok();
-    for (folder, operator) in [("model", "Softmax"), ("labels", "Sigmoid")] {
+    place.write("tagged.tsv", tagged("price"));
+    place.write("tree.tsv", tagged("cost/price"));
+    for (file, out) in [("tagged.tsv", "labels"), ("tree.tsv", "tree")] {
+        let tree = if out == "tree" { &["--hierarchy", "/"][..] } else { &[] };
+        place.run(&[&["train", "--epochs", "1", file, "--separator", "|", "--out", out][..], tree].concat()).ok();
+    }
+    for (folder, operator) in [("model", "Softmax"), ("labels", "Sigmoid"), ("tree", "Min")] {
         let file = format!("{folder}.onnx");
         place.run(&["export", folder, "--out", &file]).ok();
         assert_eq!(maker_of(&place, &file, "probabilities"), operator);
@@ -220,7 +232,7 @@ fn variant(place: &Place, name: &str, settings: &Value) {
 fn onnxruntime_computes_what_the_network_does() {
     let Some(python) = testkit::python("numpy, onnxruntime") else { return };
     let place = place();
-    let mut folders: Vec<String> = ["transformer", "rnn", "lstm", "gru", "labels"].map(str::to_owned).to_vec();
+    let mut folders: Vec<String> = ["transformer", "rnn", "lstm", "gru", "labels", "tree", "pairs"].map(str::to_owned).to_vec();
     folders.extend(["bert", "distilbert", "roberta", "modernbert"].map(|name| format!("{name}_classifier")));
     let variants = [
         json!({ "position": "rotary", "pooling": "max" }),
@@ -244,7 +256,12 @@ fn onnxruntime_computes_what_the_network_does() {
         let mut row = |length: usize| -> Vec<u32> {
             (0..length.min(config.max_length)).map(|_| (random(&mut state) * config.vocab_size as f64) as u32).collect()
         };
-        let rows: Vec<Vec<u32>> = [9, 1, 30, 4].into_iter().map(&mut row).collect();
+        let mut rows: Vec<Vec<u32>> = [9, 1, 30, 4].into_iter().map(&mut row).collect();
+        if let Some(separator) = config.input.separator {
+            // The second text of two rows is of another kind.
+            (rows[0][3], rows[2][11], rows[2][20]) = (separator, separator, separator);
+        }
+        assert_eq!(config.input.separator.is_some(), folder == "pairs");
         let offsets = Offsets::of_lengths(rows.iter().map(Vec::len));
         let network = Classifier::new(config.clone()).unwrap();
         expected.push(network.logits(model.params(), &rows.concat(), &offsets).unwrap());
@@ -267,7 +284,13 @@ fn onnxruntime_computes_what_the_network_does() {
                 assert!((found - expected).abs() < 1e-4, "{folder}, row {row}: {found} for {expected}");
             }
             let sum: f64 = probabilities[row].iter().sum();
-            assert!((sum - 1.0).abs() < 1e-5 || folder == "labels", "{folder}: {probabilities:?}");
+            assert!((sum - 1.0).abs() < 1e-5 || ["labels", "tree"].contains(&&**folder), "{folder}: {probabilities:?}");
+            if folder == "tree" {
+                // cost, cost/price, cost/price/high, food: the least of each label's own and those above it.
+                let own: Vec<f64> = found.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect();
+                let least = [own[0], own[0].min(own[1]), own[0].min(own[1]).min(own[2]), own[3]];
+                assert!(least.iter().zip(&probabilities[row]).all(|(a, b)| (a - b).abs() < 1e-6), "{own:?}");
+            }
         }
         let spread = expected.iter().fold(0.0f32, |most, x| most.max((x - expected[[0, 0]]).abs()));
         assert!(spread > 1e-3, "{folder}: logits that differ too little to tell anything");

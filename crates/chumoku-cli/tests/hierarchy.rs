@@ -241,8 +241,8 @@ fn parents_come_from_a_file() {
     place.write("few.csv", "child,parent\nSofas,Seats\nChair,Seats\nBoots,Shoes\nBooks,\n");
     place.refuses(&asks("few.csv"), &["orders.csv:2", "“Sofa”", "few.csv", "did you mean “Sofas”", "add a row"]);
     place.refuses(&asks("nothing.csv"), &["nothing.csv"]);
-    place.refuses(&asks(""), &["--hierarchy", "expected"]);
-    place.refuses(&asks("/"), &["--hierarchy", "“/”", "4 labels"]);
+    place.refuses(&asks(""), &["hierarchy: expected"]);
+    place.refuses(&asks("/"), &["hierarchy: expected", "“/”", "4 labels"]);
     let japanese = place.run(&[&asks("circle.csv")[..], &["--lang", "ja"]].concat());
     assert!(japanese.code == 2 && japanese.stderr.contains("循環"), "{japanese:#?}");
 }
@@ -258,7 +258,7 @@ fn what_is_wrong_is_said() {
     place.write("bad-test.csv", "label,text\nhome/,fine\nhome,fine\n");
     place.refuses(&["train", "train.csv", "--test", "bad-test.csv", "--out", "x"], &["bad-test.csv:2", "“home/”"]);
     place.refuses(
-        &["train", "train.csv", "--task", "labels", "--hierarchy", "/", "--out", "x"],
+        &["train", "train.csv", "--task", "score", "--hierarchy", "/", "--out", "x"],
         &["--hierarchy", "--task classify"],
     );
     place.refuses(&["train", "--hierarchy", "/", "--out", "x"], &["--hierarchy", "built-in"]);
@@ -279,4 +279,87 @@ fn the_page_is_true() {
     assert_eq!(page.follow(&place).len(), 4);
     let labels = &place.json("orders/config.json")["labels"];
     assert_eq!(labels.as_array().unwrap().len(), 5, "{labels}");
+}
+
+/// Several labels a text: what is below comes with what is above, in training, in answers and in scores.
+#[test]
+fn labels_come_with_those_above_them() {
+    let place = Place::new();
+    let words = [
+        ("home/garden", "roses"),
+        ("home/kitchen/pots", "kettle"),
+        ("home / kitchen/knives", "blade"),
+        ("work", "desk"),
+    ];
+    let mut state = 11;
+    let mut rows = |count: usize, closed: bool| -> String {
+        let row = |_| {
+            let mut pick = |count: usize| (common::random(&mut state) * count as f64) as usize;
+            let (first, second) = (pick(4), pick(4));
+            let chosen: BTreeSet<usize> = [first, second].into_iter().take(1 + pick(2)).collect();
+            let mut labels: Vec<String> = chosen.iter().map(|&i| words[i].0.to_owned()).collect();
+            if closed {
+                labels = labels.iter().map(|label| label.replace(" / ", "/")).collect();
+                labels.extend(labels.clone().iter().filter(|label| label.contains('/')).map(|_| "home".to_owned()));
+            }
+            let text = chosen.iter().map(|&i| words[i].1).collect::<Vec<_>>().join(" and the ");
+            format!(
+                "{}\n",
+                serde_json::json!({ "text": format!("the {text}, number {}", pick(900)), "labels": labels })
+            )
+        };
+        (0..count).map(row).collect()
+    };
+    place.write("train.jsonl", rows(400, false));
+    place.write("test.jsonl", rows(100, true));
+    let args = ["train", "train.jsonl", "--test", "test.jsonl", "--epochs", "3", "--out"];
+    let run = place.run(&[&args[..], &["model"]].concat()).ok();
+    assert!(run.stderr.contains("3 levels of 2, 2, 2 labels") && run.stderr.contains("the labels above"), "{run:#?}");
+    assert!(run.stdout.contains("micro-F1 by level") && run.stdout.lines().all(|line| width(line) <= 80), "{run:#?}");
+    let metrics = place.json("model/metrics.json");
+    let names = ["home", "home/garden", "home/kitchen", "home/kitchen/knives", "home/kitchen/pots", "work"];
+    assert_eq!(metrics["labels"], serde_json::json!(names));
+    let levels = metrics["scores"]["levels"].as_array().unwrap();
+    let counts: Vec<_> = levels.iter().map(|level| level["labels"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [2, 2, 2]);
+    assert!(levels.iter().all(|level| level["micro_f1"].as_f64().unwrap() > 0.9), "{metrics}");
+    let eval = place.run(&["eval", "model", "test.jsonl", "--json"]).ok().json();
+    assert_eq!(eval["scores"], metrics["scores"], "rows with and without what is above");
+    assert!(place.read("model/README.md").contains("tree of 3 levels"));
+
+    // In every answer, whatever the threshold: no label without its parent, none more probable than it.
+    let mut seen = 0;
+    for threshold in [&[][..], &["--threshold", "home/kitchen/pots=0.01"]] {
+        let args = ["predict", "model", "--input", "test.jsonl", "--json"];
+        for row in place.run(&[&args[..], threshold].concat()).ok().json_lines() {
+            let found: Vec<(&str, f64)> = row["labels"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|l| (l["label"].as_str().unwrap(), l["probability"].as_f64().unwrap()))
+                .collect();
+            for (label, p) in &found {
+                if let Some((parent, _)) = label.rsplit_once('/') {
+                    let above = found.iter().find(|(other, _)| *other == parent);
+                    assert!(above.is_some_and(|(_, above)| above >= p), "{row}");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
+    let top = place.run(&["predict", "model", "a kettle", "--top", "6", "--json"]).ok().json();
+    let p = |label: &str| {
+        top["labels"].as_array().unwrap().iter().find(|l| l["label"] == label).unwrap()["probability"].as_f64()
+    };
+    assert!(
+        names.iter().filter_map(|n| n.rsplit_once('/').map(|(up, _)| (n, up))).all(|(n, up)| p(n) <= p(up)),
+        "{top}"
+    );
+
+    // Plain names where that is asked for, and what is no path.
+    let plain = place.run(&[&args[..], &["plain", "--hierarchy", "none"]].concat());
+    assert!(plain.code == 2 && plain.stderr.contains("“home”"), "{plain:#?}");
+    place.write("bad.jsonl", "{\"text\": \"a b\", \"labels\": [\"home//x\", \"work\"]}\n".repeat(40));
+    place.refuses(&["train", "bad.jsonl", "--hierarchy", "/"], &["bad.jsonl:1", "“home//x”", "--hierarchy none"]);
 }

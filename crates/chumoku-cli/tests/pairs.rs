@@ -199,7 +199,8 @@ fn what_is_wrong_is_said() {
     let compare = ["explain", "network", "a b", "--target", "c", "--compare-text"];
     place.refuses(&[&compare[..], &["alone"]].concat(), &["--compare-text", "tab"]);
     place.run(&[&compare[..], &["a b\td"]].concat()).ok();
-    place.refuses(&["export", "network", "--out", "m.onnx"], &["pairs of texts"]);
+    let exported = place.run(&["export", "network", "--out", "m.onnx", "--json"]).ok().json();
+    assert!(exported["metadata"]["pairs"].as_str().unwrap().contains("between the two texts"), "{exported}");
     let mut config = place.json("network/config.json");
     config["separator"] = 1.into();
     place.write("network/config.json", config.to_string());

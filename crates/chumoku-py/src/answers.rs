@@ -128,7 +128,7 @@ impl Classifier {
     /// None: the most probable class.
     fn answers(&self, probabilities: Vec<Vec<f32>>) -> Option<Vec<usize>> {
         let tree = match &self.0 {
-            Model::Network(model) => model.config().hierarchy.as_ref(),
+            Model::Network(model) => model.config().tree(),
             Model::Ngrams(model) => model.config().hierarchy.as_ref(),
         };
         tree.map(|tree| probabilities.iter().map(|row| tree.answer(row)).collect())

@@ -182,8 +182,11 @@ impl Run {
             }
             Kind::Labels(_) => {
                 read.label = Some("labels".into());
-                let sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
-                train_labels(&TrainingData::of_sets(&sets, None, None)?, training)?.metrics
+                let mut sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
+                let tree = Paths::tree_of_sets(self.hierarchy.as_deref(), &mut sets, [&mut None, &mut None])?;
+                let mut data = TrainingData::of_sets(&sets, None, None)?;
+                data.hierarchy = tree.map(|(tree, _)| tree);
+                train_labels(&data, training)?.metrics
             }
             Kind::Number(_) => {
                 read.label = Some("number".into());

@@ -363,7 +363,8 @@ fn what_follows_from_a_wrong_gradient_is_inherited_and_from_a_rounded_one_rounde
         said(json!({ "new_W_Q": [[1, 1], [1, 1]] }), false).contains("claims.new_W_Q: expected the key “optimizer”")
     );
     assert!(
-        said(json!({ "dsums": [[1], [1]] }), true).contains("claims.dsums: expected a quantity that the loss follows")
+        said(json!({ "dsums": [[1], [1]] }), true)
+            .contains("claims.dsums: expected a quantity whose gradient the trace has")
     );
     assert!(said(json!({ "m_X": [[1, 1], [1, 1]] }), true).contains("claims.m_X: expected a quantity"));
     assert!(said(json!({ "dW_Q": [[1, 1]] }), true).contains("claims.dW_Q: expected 2×2 numbers"));

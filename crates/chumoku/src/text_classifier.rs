@@ -46,7 +46,7 @@ pub struct ModelConfig {
     /// What a text is told.
     #[serde(default, skip_serializing_if = "Problem::is_one_class")]
     pub problem: Problem,
-    /// The tree that classes stand in, if they do.
+    /// The tree that classes or labels stand in, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<Hierarchy>,
     /// How the two halves of the predictor are joined.
@@ -219,6 +219,11 @@ impl ModelConfig {
         self.ngrams.as_ref().map_or(&[][..], |scheme| &scheme.columns)
     }
 
+    /// The tree that classes stand in which exclude each other.
+    pub fn tree(&self) -> Option<&Hierarchy> {
+        self.hierarchy.as_ref().filter(|_| self.problem.is_one_class())
+    }
+
     /// Tokens that a text is read by at a time, those around it included.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens.map_or(self.model.max_length, |most| most.min(self.model.max_length))
@@ -243,6 +248,9 @@ impl TextClassifier {
             Problem::Labels(blend) => {
                 let given = blend.thresholds.iter_mut().zip(least);
                 given.for_each(|(threshold, least)| *threshold = least.unwrap_or(*threshold));
+                if let Some(tree) = &self.config.hierarchy {
+                    tree.raise(&mut blend.thresholds);
+                }
             }
             Problem::Number(_) => {
                 return Err(Error::Setting(tr!(
@@ -351,6 +359,9 @@ impl TextClassifier {
                     if self.config.problem.number().is_some() {
                         crate::number::rearrange(&mut probabilities);
                     }
+                    if let Some(tree) = &self.config.hierarchy {
+                        tree.cap(&mut probabilities);
+                    }
                     let logs = |z: &[f32]| z.iter().map(|&z| log_sigmoid(z)).collect::<Vec<f32>>();
                     (logs(&attention), ngrams.map(logs), probabilities)
                 }
@@ -362,7 +373,7 @@ impl TextClassifier {
                 );
                 return Err(Error::NotFinite(problem));
             }
-            let answer = answer(self.thresholds.as_ref(), self.config.hierarchy.as_ref(), &probabilities);
+            let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
             Ok(Prediction { probabilities, attention, ngrams, windows, answer })
         });
         each.collect()
@@ -430,7 +441,11 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be read as tokens, or the model tells classes that exclude each other.
     pub fn score_labels(&self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
-        self.label_scores(&Rows::of_sets(examples, &self.config.labels), seed)
+        let mut rows = Rows::of_sets(examples, &self.config.labels);
+        if let Some(tree) = &self.config.hierarchy {
+            rows.labels.iter_mut().for_each(|labels| *labels = tree.closed(labels));
+        }
+        self.label_scores(&rows, seed)
     }
 
     pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
@@ -442,7 +457,8 @@ impl TextClassifier {
         };
         let found: Vec<Vec<f32>> = self.predict(&rows.texts())?.into_iter().map(|p| p.probabilities).collect();
         let predicted: Vec<Vec<u32>> = found.iter().map(|p| blend.predicted(p)).collect();
-        Ok(LabelScores::of(&rows.labels, &predicted, Some(&found), self.labels(), seed))
+        let scores = LabelScores::of(&rows.labels, &predicted, Some(&found), self.labels(), seed);
+        Ok(scores.at_levels(self.config.hierarchy.as_ref()))
     }
 
     /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
@@ -470,7 +486,7 @@ impl TextClassifier {
 
     /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scored> {
-        let (texts, tree) = (rows.texts(), self.config.hierarchy.as_ref());
+        let (texts, tree) = (rows.texts(), self.config.tree());
         let predictions = self.predict(&texts)?;
         let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
         let whole = predictions.iter().map(|p| logs(&p.probabilities)).collect();
@@ -658,7 +674,10 @@ impl ModelConfig {
         }
         match &self.problem {
             Problem::OneClass => {}
-            Problem::Labels(blend) => blend.check(self.labels.len())?,
+            Problem::Labels(blend) => {
+                blend.check(self.labels.len())?;
+                check_closed(self.hierarchy.as_ref())?;
+            }
             Problem::Number(number) => number.check(self.labels.len())?,
         }
         let sizes = [
@@ -702,6 +721,18 @@ pub(crate) fn check_hierarchy(
     Err(tr!(
         "caution: expected {depth} levels, as the hierarchy has, found {found}",
         "caution: hierarchy と同じ {depth} 段の levels が必要ですが、{found} 段です"
+    ))
+}
+
+/// What is wrong with the tree of labels that do not exclude each other, if anything: each node is one.
+fn check_closed(tree: Option<&Hierarchy>) -> Result<(), String> {
+    let Some((nodes, labels)) = tree.map(|tree| (tree.nodes().len(), tree.parents().len())) else { return Ok(()) };
+    if nodes == labels {
+        return Ok(());
+    }
+    Err(tr!(
+        "hierarchy: expected each of its {nodes} nodes to be a label, found {labels} labels",
+        "hierarchy: {nodes} 個の節のすべてがラベルである必要がありますが、ラベルは {labels} 個です"
     ))
 }
 

@@ -122,7 +122,7 @@ pub(crate) struct Train {
     /// spam=5,ham=1 (default: rare classes count somewhat more)
     #[arg(long, value_name = "WEIGHTS", value_parser = class_weights)]
     pub(crate) class_weights: Option<ClassWeights>,
-    /// Classes stand in a tree: what is between the names of a path, such as / for A/B/C, or a file with the columns child,parent;
+    /// Classes or labels stand in a tree: what is between the names of a path, such as / for A/B/C, or a file with the columns child,parent;
     /// none if labels that look like paths are none (default: told from the labels)
     #[arg(long, value_name = "SEPARATOR|FILE")]
     pub(crate) hierarchy: Option<String>,

@@ -179,7 +179,11 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 /// Scores of any number of labels a text.
 fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     let columns = model.config().columns();
-    let sets = labels::load(&args.data, &options_of(args, columns, false)?, &args.several)?;
+    let mut sets = labels::load(&args.data, &options_of(args, columns, false)?, &args.several)?;
+    if let Some(tree) = &model.config().hierarchy {
+        let names = sets.examples.iter_mut().flat_map(|example| &mut example.labels);
+        names.for_each(|label| *label = tree.tidy(label));
+    }
     let texts: Vec<&str> = sets.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     sets.check_known_labels(model.labels())?;
@@ -203,7 +207,8 @@ fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     }
     let (n, rows) = (thousands(scores.rows), count(scores.rows, "row"));
     writeln!(out, "{}\n", tr!("{rows}", "{n} 行"))?;
-    writeln!(out, "{}", labels::comparison(&[(this_model(), &scores)]))?;
+    let rows = [(this_model(), &scores)];
+    writeln!(out, "{}{}", labels::comparison(&rows), report::label_levels(&rows))?;
     let thresholds = model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     write!(out, "{}", report::several_labels(&scores, thresholds, "--json"))?;
     Ok(ExitCode::SUCCESS)

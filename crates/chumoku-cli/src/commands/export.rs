@@ -51,6 +51,15 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
             )
         );
     }
+    if !model.config().columns().is_empty() {
+        say!(
+            "{}",
+            tr!(
+                "left out  the columns beside the text, which the n-gram model reads",
+                "対象外    テキスト以外の列（n-gram モデルが読むもの）"
+            )
+        );
+    }
     if args.json {
         let metadata: serde_json::Map<String, serde_json::Value> =
             exported.metadata.into_iter().map(|(key, value)| (key, value.into())).collect();

@@ -211,7 +211,7 @@ impl Model {
     /// The tree that classes stand in, if they do.
     fn hierarchy(&self) -> Option<&Hierarchy> {
         match self {
-            Model::Classifier(model) => model.config().hierarchy.as_ref(),
+            Model::Classifier(model) => model.config().tree(),
             Model::Ngrams(model) => model.config().hierarchy.as_ref(),
         }
     }

@@ -199,7 +199,7 @@ impl TextClassifier {
             label: labels[class].clone(),
             similarity: None,
             number: self.estimate(&whole),
-            levels: super::explanation::levels(self.config.hierarchy.as_ref(), &whole.probabilities, class),
+            levels: super::explanation::levels(self.config.tree(), &whole.probabilities, class),
             exclusive: self.config.problem.is_one_class(),
             parts: parts(&whole, self.config.blend, (&self.config.problem, class), ranked),
             probabilities,

@@ -129,6 +129,48 @@ impl Hierarchy {
         self.path(class).into_iter().map(|node| (self.nodes[node].name.as_str(), all[node])).collect()
     }
 
+    /// Makes no label that does not exclude others more probable than those above it, where each node is a label: the probability of a
+    /// label is the least on the path down to it.
+    pub fn cap(&self, of_labels: &mut [f32]) {
+        self.down(of_labels, f32::min);
+    }
+
+    /// Raises the thresholds of labels to those above them, so that what is [capped](Self::cap) and above its own is above theirs.
+    pub fn raise(&self, thresholds: &mut [f32]) {
+        self.down(thresholds, f32::max);
+    }
+
+    /// Joins the number of each label with those of the labels above it.
+    fn down(&self, of_labels: &mut [f32], join: impl Fn(f32, f32) -> f32) {
+        let mut of_nodes = vec![None; self.nodes.len()];
+        self.classes.iter().zip(of_labels.iter()).for_each(|(&node, &x)| of_nodes[node] = Some(x));
+        for node in 0..self.nodes.len() {
+            let above = self.nodes[node].parent.and_then(|parent| of_nodes[parent]);
+            of_nodes[node] = match (of_nodes[node], above) {
+                (Some(own), Some(above)) => Some(join(own, above)),
+                (own, above) => own.or(above),
+            };
+        }
+        for (&node, x) in self.classes.iter().zip(of_labels) {
+            *x = of_nodes[node].unwrap_or(*x);
+        }
+    }
+
+    /// The number of each label's parent, or its own at the top, where each node is a label.
+    pub fn parents(&self) -> Vec<usize> {
+        let label_of = |node: usize| self.classes.iter().position(|of| *of == node);
+        let parent = |(label, &node): (usize, &usize)| self.nodes[node].parent.and_then(label_of).unwrap_or(label);
+        self.classes.iter().enumerate().map(parent).collect()
+    }
+
+    /// Labels by number, with all that are above them, ascending.
+    pub(crate) fn closed(&self, labels: &[u32]) -> Vec<u32> {
+        let label_of = |node: usize| self.classes.iter().position(|of| *of == node).map(|label| label as u32);
+        let above = labels.iter().flat_map(|&label| self.above(self.classes[label as usize]));
+        let all: std::collections::BTreeSet<u32> = above.filter_map(label_of).collect();
+        all.into_iter().collect()
+    }
+
     /// How sure a class is at each level: the probability that what is right stands where the class stands there.
     pub fn sureness(&self, of_classes: &[f32], class: usize) -> Vec<f32> {
         let found = self.levels(of_classes, class);
@@ -241,6 +283,22 @@ mod tests {
             let sure = tree.sureness(&p, class);
             assert!(sure.is_sorted_by(|above, below| above >= below) && sure.len() == tree.depth());
         }
+    }
+
+    #[test]
+    fn labels_are_no_more_probable_than_those_above_them() {
+        let (tree, labels) = tree(&["a/x", "a", "b", "a/x/y", "b/z"]);
+        tree.check(&labels).unwrap();
+        assert_eq!(tree.parents(), [1, 1, 2, 0, 2]);
+        let mut p = [0.5, 0.25, 0.75, 0.375, 0.5];
+        tree.cap(&mut p);
+        assert_eq!(p, [0.25, 0.25, 0.75, 0.25, 0.5]);
+        let mut thresholds = [0.125, 0.25, 0.5, 0.375, 0.625];
+        tree.raise(&mut thresholds);
+        assert_eq!(thresholds, [0.25, 0.25, 0.5, 0.375, 0.625]);
+        assert_eq!(tree.closed(&[3]), [0, 1, 3]);
+        assert_eq!(tree.closed(&[4, 1]), [1, 2, 4]);
+        assert_eq!(tree.closed(&[]), [0u32; 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How labels say where they stand in a tree: by the names in front of them, or by a file of children and parents.
 
 use super::Hierarchy;
-use crate::data::{Dataset, Place, ReadOptions, Source};
+use crate::data::{Dataset, LabelSets, Place, ReadOptions, Source};
 use crate::lang::wording::{did_you_mean, quoted};
 use crate::{Error, Result, tr};
 use std::collections::{HashMap, HashSet};
@@ -85,6 +85,69 @@ impl Paths {
         Ok(Some((paths.hierarchy(&dataset.labels())?, paths)))
     }
 
+    /// The tree of the labels of a file with any number of them a text, if they stand in one, and how they say it; each row of it and of
+    /// the `others` then has with a label all that are above it. `asked` is as in [`tree_of`](Self::tree_of).
+    ///
+    /// # Errors
+    /// If labels are not what was asked for, or the file cannot be read.
+    pub fn tree_of_sets(
+        asked: Option<&str>,
+        sets: &mut LabelSets,
+        others: [&mut Option<LabelSets>; 2],
+    ) -> Result<Option<(Hierarchy, Paths)>> {
+        let paths = match asked {
+            Some(NONE) => None,
+            None => Paths::recognise(&sets.labels()),
+            Some(asked) => Some(Paths::named(asked)?),
+        };
+        let Some(paths) = paths else { return Ok(None) };
+        paths.close(sets)?;
+        for other in others.into_iter().flatten() {
+            paths.close(other)?;
+        }
+        Ok(Some((paths.hierarchy(&sets.labels())?, paths)))
+    }
+
+    /// Gives each row with a label all that are above it.
+    fn close(&self, sets: &mut LabelSets) -> Result<()> {
+        let mut bad = None;
+        for (row, example) in sets.examples.iter_mut().enumerate() {
+            let mut all: Vec<String> = Vec::new();
+            for label in &example.labels {
+                match self.tidied(label) {
+                    Some(label) => all.extend(self.down_to(&label)),
+                    None => bad = bad.or_else(|| Some((row, label.clone()))),
+                }
+            }
+            let mut seen = HashSet::new();
+            all.retain(|label| seen.insert(label.clone()));
+            example.labels = all;
+        }
+        match bad {
+            Some((row, label)) => Err(self.bad(&sets.place(&sets.examples[row]), &label)),
+            None => Ok(()),
+        }
+    }
+
+    /// A label as the tree has it; none if it is no path, or the file of parents does not name it.
+    fn tidied(&self, label: &str) -> Option<String> {
+        match self {
+            Paths::Separator(separator) => tidied(label, separator),
+            Paths::Parents(parents) => parents.knows(label).then(|| label.to_owned()),
+        }
+    }
+
+    /// The names down to a label, from the top.
+    fn down_to(&self, label: &str) -> Vec<String> {
+        match self {
+            Paths::Separator(separator) => {
+                let parts: Vec<&str> = label.split(separator.as_str()).collect();
+                (1..=parts.len()).map(|count| parts[..count].join(separator)).collect()
+            }
+            Paths::Parents(parents) => parents.path_to(label),
+        }
+    }
+
     /// What was asked for: a separator has no letters and no digits.
     fn named(asked: &str) -> Result<Paths> {
         if asked.is_empty() {
@@ -115,31 +178,34 @@ impl Paths {
     pub fn tidy(&self, dataset: &mut Dataset) -> Result<()> {
         let mut bad = None;
         for (row, example) in dataset.examples.iter_mut().enumerate() {
-            match self {
-                Paths::Separator(separator) => match tidied(&example.label, separator) {
-                    Some(label) => example.label = label,
-                    None => bad = bad.or(Some(row)),
-                },
-                Paths::Parents(parents) if !parents.knows(&example.label) => bad = bad.or(Some(row)),
-                Paths::Parents(_) => {}
+            match self.tidied(&example.label) {
+                Some(label) => example.label = label,
+                None => bad = bad.or(Some(row)),
             }
         }
-        let Some(example) = bad.map(|row| &dataset.examples[row]) else { return Ok(()) };
-        let (place, label) = (dataset.place(example), quoted(&example.label));
-        Err(Error::Setting(match self {
+        match bad.map(|row| &dataset.examples[row]) {
+            Some(example) => Err(self.bad(&dataset.place(example), &example.label)),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of a label that has no place in the tree.
+    fn bad(&self, place: &Place, label: &str) -> Error {
+        let shown = quoted(label);
+        Error::Setting(match self {
             Paths::Separator(separator) => tr!(
-                "{place}: reading the path {label}: expected a name before and after each {}, found none; fill it in, or give --hierarchy none if labels are no paths",
-                "{place}: パス {label} を読めません。{} の前後にはそれぞれ名前が必要ですが、空です。名前を入れてください。ラベルがパスでないときは --hierarchy none を指定してください",
+                "{place}: reading the path {shown}: expected a name before and after each {}, found none; fill it in, or give --hierarchy none if labels are no paths",
+                "{place}: パス {shown} を読めません。{} の前後にはそれぞれ名前が必要ですが、空です。名前を入れてください。ラベルがパスでないときは --hierarchy none を指定してください",
                 quoted(separator)
             ),
             Paths::Parents(parents) => {
-                let (file, hint) = (parents.path.display(), did_you_mean(&example.label, parents.names()));
+                let (file, hint) = (parents.path.display(), did_you_mean(label, parents.names()));
                 tr!(
-                    "{place}: looking up the parent of {label}: {file} does not name it{hint}; add a row for it, with an empty parent if it stands at the top",
-                    "{place}: {label} の親が {file} にありません{hint}。行を加えてください。最上位なら親の欄は空にします"
+                    "{place}: looking up the parent of {shown}: {file} does not name it{hint}; add a row for it, with an empty parent if it stands at the top",
+                    "{place}: {shown} の親が {file} にありません{hint}。行を加えてください。最上位なら親の欄は空にします"
                 )
             }
-        }))
+        })
     }
 
     /// The tree of these classes.
@@ -147,27 +213,25 @@ impl Paths {
     /// # Errors
     /// If none of them stands below another name.
     pub fn hierarchy(&self, labels: &[String]) -> Result<Hierarchy> {
-        let tree = match self {
-            Paths::Separator(separator) => Hierarchy::of(labels, Some(separator.clone()), |label| {
-                let parts: Vec<&str> = label.split(separator.as_str()).collect();
-                (1..=parts.len()).map(|count| parts[..count].join(separator)).collect()
-            }),
-            Paths::Parents(parents) => Hierarchy::of(labels, None, |label| parents.path_to(label)),
+        let separator = match self {
+            Paths::Separator(separator) => Some(separator.clone()),
+            Paths::Parents(_) => None,
         };
+        let tree = Hierarchy::of(labels, separator, |label| self.down_to(label));
         if tree.depth() > 1 {
             return Ok(tree);
         }
         let count = labels.len();
         Err(Error::Setting(match self {
             Paths::Separator(separator) => tr!(
-                "--hierarchy: expected paths with {} between names, found none among {count} labels, such as {}; give what stands between them, or leave it out",
-                "--hierarchy: 名前の間に {} のあるパスが必要ですが、{count} 個のラベルにはありません（例: {}）。区切りを指定し直すか、指定を外してください",
+                "hierarchy: expected paths with {} between names, found none among {count} labels, such as {}; give what stands between them, or leave it out",
+                "hierarchy: 名前の間に {} のあるパスが必要ですが、{count} 個のラベルにはありません（例: {}）。区切りを指定し直すか、指定を外してください",
                 quoted(separator),
                 labels.first().map_or_else(String::new, |label| quoted(label))
             ),
             Paths::Parents(parents) => tr!(
-                "--hierarchy: {} gives none of the {count} labels a parent; write a row for each, child,parent",
-                "--hierarchy: {} には、{count} 個のラベルのどれにも親がありません。行ごとに「子,親」を書いてください",
+                "hierarchy: {} gives none of the {count} labels a parent; write a row for each, child,parent",
+                "hierarchy: {} には、{count} 個のラベルのどれにも親がありません。行ごとに「子,親」を書いてください",
                 parents.path.display()
             ),
         }))

@@ -1,5 +1,6 @@
 //! How good predictions are of texts with any number of labels each.
 
+use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use chumoku_kernels::Philox;
 use serde::Serialize;
@@ -37,6 +38,23 @@ pub struct LabelScores {
     pub log_loss: Option<f64>,
     /// Each label, in the order of the model.
     pub of_labels: Vec<LabelScore>,
+    /// Each level from the top, where labels stand in a tree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<LabelLevel>,
+}
+
+/// How good predictions of the labels at one level of a tree are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LabelLevel {
+    /// The level, counted from 1 at the top.
+    pub level: usize,
+    /// Labels there.
+    pub labels: usize,
+    /// F1 of all pairs of a row and a label there together.
+    pub micro_f1: f64,
+    /// Mean of the labels' F1, over those that are there or predicted.
+    pub macro_f1: f64,
 }
 
 /// How good predictions of one label are.
@@ -141,7 +159,31 @@ impl LabelScores {
             precision_at_3: probabilities.filter(|_| labels.len() >= 3).map(|p| precision_at(p, truth, 3)),
             log_loss: probabilities.map(|p| log_loss(p, truth)),
             of_labels: of_labels.iter().zip(labels).map(of_label).collect(),
+            levels: Vec::new(),
         }
+    }
+
+    /// With the scores at each level of the tree that the labels stand in, if they do.
+    pub(crate) fn at_levels(mut self, tree: Option<&Hierarchy>) -> LabelScores {
+        let Some(tree) = tree else { return self };
+        self.levels = (1..=tree.depth())
+            .map(|level| {
+                let here = (0..self.of_labels.len()).filter(|&label| tree.path(label).len() == level);
+                let here: Vec<&LabelScore> = here.map(|label| &self.of_labels[label]).collect();
+                let mut all = Counts::default();
+                let (mut sum, mut count) = (0.0, 0u32);
+                for label in &here {
+                    let right = (label.recall * label.rows as f64).round() as usize;
+                    all.add(Counts { right, predicted: label.predicted, there: label.rows });
+                    if label.rows + label.predicted > 0 {
+                        (sum, count) = (sum + label.f1, count + 1);
+                    }
+                }
+                let macro_f1 = sum / f64::from(count.max(1));
+                LabelLevel { level, labels: here.len(), micro_f1: all.f1(), macro_f1 }
+            })
+            .collect();
+        self
     }
 
     /// What must be known before the figures, if anything.

@@ -16,7 +16,7 @@ mod tree_scores;
 pub(crate) use advice::of_ngrams_alone;
 pub use advice::{Advice, Gain, Predictor};
 pub(crate) use label_scores::micro_f1;
-pub use label_scores::{LabelScore, LabelScores};
+pub use label_scores::{LabelLevel, LabelScore, LabelScores};
 pub use number_scores::{LevelScore, NumberScores, figure};
 pub use paired::Difference;
 pub(crate) use paired::{LEVEL, MARGIN};

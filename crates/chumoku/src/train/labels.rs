@@ -12,7 +12,8 @@ use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
 use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
 use crate::caution::Caution;
-use crate::label_blend::LabelBlend;
+use crate::hierarchy::Hierarchy;
+use crate::label_blend::{LabelBlend, thresholds};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
 use crate::scoring::Rows;
@@ -89,10 +90,25 @@ impl Finished<'_> {
         let labels = data.labels.len();
         let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
         let truth = &data.valid.labels;
-        let blend = LabelBlend::fit(&attention, &ngrams, truth, labels);
-        let alone = [&attention, &ngrams].map(|half| LabelBlend::fit(half, &[], truth, labels));
+        let tree = data.hierarchy.as_ref();
+        let fitted = |attention: &[Vec<f32>], ngrams: &[Vec<f32>]| {
+            let mut blend = LabelBlend::fit(attention, ngrams, truth, labels);
+            if let (Some(known), false) = (tree, truth.is_empty()) {
+                let of_row = |(row, z): (usize, &Vec<f32>)| {
+                    coherent(tree, blend.probabilities(z, ngrams.get(row).map(Vec::as_slice)))
+                };
+                let probabilities: Vec<Vec<f32>> = attention.iter().enumerate().map(of_row).collect();
+                blend.thresholds = thresholds(&probabilities, truth, labels);
+                known.raise(&mut blend.thresholds);
+            }
+            blend
+        };
+        let blend = fitted(&attention, &ngrams);
+        let alone = [&attention, &ngrams].map(|half| fitted(half, &[]));
+        let joined =
+            |blend: &LabelBlend, z: &[f32], ngrams: Option<&[f32]>| coherent(tree, blend.probabilities(z, ngrams));
         if !truth.is_empty() {
-            let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
+            let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| joined(&blend, attention, Some(ngrams));
             let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
             classifier.config.caution = Some(Caution::default().with_classes(&probabilities, truth));
         }
@@ -104,9 +120,9 @@ impl Finished<'_> {
         let test = classifier.label_scores(rows, options.seed)?;
         let log_odds = halves::log_odds(&classifier, rows)?;
         let of_half = |half: usize| {
-            let p: Vec<Vec<f32>> = log_odds[half].iter().map(|z| alone[half].probabilities(z, None)).collect();
+            let p: Vec<Vec<f32>> = log_odds[half].iter().map(|z| joined(&alone[half], z, None)).collect();
             let predicted: Vec<Vec<u32>> = p.iter().map(|p| alone[half].predicted(p)).collect();
-            LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed)
+            LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed).at_levels(tree)
         };
         let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
@@ -130,7 +146,14 @@ impl Finished<'_> {
 fn most_frequent(data: &TrainingData<Vec<u32>>, rows: &Rows<Vec<u32>>, seed: u64) -> LabelScores {
     let counts = data.class_rows();
     let most = (0..counts.len()).fold(0, |best, label| if counts[label] > counts[best] { label } else { best });
-    LabelScores::of(&rows.labels, &vec![vec![most as u32]; rows.len()], None, &data.labels, seed)
+    let scores = LabelScores::of(&rows.labels, &vec![vec![most as u32]; rows.len()], None, &data.labels, seed);
+    scores.at_levels(data.hierarchy.as_ref())
+}
+
+/// Probabilities of labels none of which is more probable than those above it in the tree, if there is one.
+fn coherent(tree: Option<&Hierarchy>, mut probabilities: Vec<f32>) -> Vec<f32> {
+    tree.into_iter().for_each(|tree| tree.cap(&mut probabilities));
+    probabilities
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that there is to report of a run")]
@@ -213,6 +236,7 @@ fn card(
         let [micro, macro_, sample] = scores.averages().map(|(_, x)| 100.0 * x);
         let _ = writeln!(card, "| {name} | {micro:.1} % | {macro_:.1} % | {sample:.1} % |");
     }
+    card += &super::levels::of_labels(&names, test, parts);
     card += &tr!(
         "\nProbabilities are calibrated on the validation rows. A label is predicted from its threshold on; thresholds were \
          chosen there for the largest micro-F1.\n\n",

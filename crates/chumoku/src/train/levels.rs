@@ -1,8 +1,9 @@
 //! The report on classes that stand in a tree: scores at each level, and what answering only as far as is sure comes to.
 
-use super::Scores;
 use super::markdown::cell;
+use super::{LabelScores, Scores};
 use crate::caution::{Caution, SureLevels};
+use crate::scoring::LabelLevel;
 use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -57,6 +58,30 @@ pub(super) fn section(all: &[(&str, &Scores)]) -> String {
     }
     card += &errors(first);
     card.push('\n');
+    card
+}
+
+/// The table of the model card on labels that do not exclude each other: micro- and macro-F1 of each predictor at each level.
+pub(super) fn of_labels(names: &[&str], test: &LabelScores, parts: &[LabelScores]) -> String {
+    if test.levels.is_empty() {
+        return String::new();
+    }
+    let mut card = tr!(
+        "\nLabels stand in a tree of {} levels: a text with a label has those above it too. Micro-F1 and macro-F1 at each:\n\n|",
+        "\nラベルは {} 段の階層をなし、ラベルの付いたテキストには上位のラベルも付きます。各段のミクロ F1 とマクロ F1 です。\n\n|",
+        test.levels.len()
+    );
+    for LabelLevel { level, labels, .. } in &test.levels {
+        card += &tr!(" | level {level} ({labels})", " | {level} 段目（{labels}）");
+    }
+    card += &format!(" |\n|---|{}\n", "---|".repeat(test.levels.len()));
+    for (name, scores) in names.iter().zip(std::iter::once(test).chain(parts)) {
+        let _ = write!(card, "| {name}");
+        for level in &scores.levels {
+            let _ = write!(card, " | {:.1} %, {:.1} %", 100.0 * level.micro_f1, 100.0 * level.macro_f1);
+        }
+        card += " |\n";
+    }
     card
 }
 

@@ -45,8 +45,8 @@ mod watch;
 pub use crate::blend::Blend;
 pub use crate::model_folder::has_checkpoint;
 pub use crate::scoring::{
-    Advice, ClassScore, Gain, Judged, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows, Scores,
-    SpanScore, SpanScores, Sureness, TreeLevel, TreeScores, figure, quick_scores,
+    Advice, ClassScore, Gain, Judged, LabelLevel, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows,
+    Scores, SpanScore, SpanScores, Sureness, TreeLevel, TreeScores, figure, quick_scores,
 };
 pub use adjust::{Adjusted, Setting};
 pub use batches::batches;

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
         }
         _ => {
             let model = with_classes(&args.model, args.precision)?;
-            let known = (model.labels(), model.config().hierarchy.as_ref());
+            let known = (model.labels(), model.config().tree());
             let rows = rows(args, file, known, model.config().reads_pairs(), model.config().columns())?;
             model.errors(&rows.examples, &name, top, args.method.into(), &mut told)?
         }

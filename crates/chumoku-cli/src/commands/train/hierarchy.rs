@@ -2,7 +2,7 @@
 
 use crate::harmless;
 use crate::progress::tell;
-use chumoku::data::{Dataset, thousands};
+use chumoku::data::{Dataset, LabelSets, thousands};
 use chumoku::hierarchy::{Hierarchy, Paths};
 use chumoku::lang::lang;
 use chumoku::tr;
@@ -15,14 +15,37 @@ pub(super) fn of(
     others: [&mut Option<Dataset>; 2],
 ) -> anyhow::Result<Option<Hierarchy>> {
     let Some((tree, paths)) = Paths::tree_of(asked, dataset, others)? else { return Ok(None) };
-    tell(["levels", "階層"], &said(&tree, &paths, asked.is_none()));
+    let counts: Vec<usize> = (1..=tree.depth()).map(|level| tree.nodes_at(level)).collect();
+    let counts = shown(&counts);
+    let what = tr!("{counts} classes", "クラス数は {counts}");
+    tell(["levels", "階層"], &said(&tree, &paths, &what, asked.is_none()));
     Ok(Some(tree))
 }
 
-/// The tree in a line.
-fn said(tree: &Hierarchy, paths: &Paths, is_found: bool) -> String {
-    let counts: Vec<String> = (1..=tree.depth()).map(|level| thousands(tree.nodes_at(level))).collect();
-    let (depth, counts) = (tree.depth(), counts.join(lang().pick(", ", "、")));
+/// The tree of labels of which a text may have several, if they stand in one, which is said; each row then has with a label all that
+/// are above it.
+pub(super) fn of_labels(
+    asked: Option<&str>,
+    sets: &mut LabelSets,
+    others: [&mut Option<LabelSets>; 2],
+) -> anyhow::Result<Option<Hierarchy>> {
+    let Some((tree, paths)) = Paths::tree_of_sets(asked, sets, others)? else { return Ok(None) };
+    let mut counts = vec![0; tree.depth()];
+    tree.nodes().iter().enumerate().for_each(|(label, _)| counts[tree.path(label).len() - 1] += 1);
+    let counts = shown(&counts);
+    let what = tr!("{counts} labels", "ラベル数は {counts}");
+    let above = lang().pick("; rows get the labels above theirs too", "。各行には上位のラベルも付けます");
+    tell(["levels", "階層"], &(said(&tree, &paths, &what, asked.is_none()) + above));
+    Ok(Some(tree))
+}
+
+fn shown(counts: &[usize]) -> String {
+    counts.iter().map(|count| thousands(*count)).collect::<Vec<_>>().join(lang().pick(", ", "、"))
+}
+
+/// The tree in a line; `what` stands at its levels.
+fn said(tree: &Hierarchy, paths: &Paths, what: &str, is_found: bool) -> String {
+    let depth = tree.depth();
     match paths {
         Paths::Separator(separator) => {
             let separator = harmless(separator.trim());
@@ -31,10 +54,10 @@ fn said(tree: &Hierarchy, paths: &Paths, is_found: bool) -> String {
                 false => String::new(),
             };
             tr!(
-                "labels are paths with {separator} between names: {depth} levels of {counts} classes{off}",
-                "ラベルは {separator} で区切ったパス: {depth} 段、クラス数は {counts}{off}"
+                "labels are paths with {separator} between names: {depth} levels of {what}{off}",
+                "ラベルは {separator} で区切ったパス: {depth} 段、{what}{off}"
             )
         }
-        _ => tr!("{depth} levels of {counts} classes", "{depth} 段、クラス数は {counts}"),
+        _ => tr!("{depth} levels of {what}", "{depth} 段、{what}"),
     }
 }

@@ -1,14 +1,14 @@
 //! Training a classifier of any number of labels a text.
 
 use super::classify::{next, scored_on, this_model};
-use super::{Session, check_watched};
+use super::{Session, check_watched, hierarchy};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{SeveralLabels, Train};
 use crate::commands::read_options;
 use crate::harmless;
 use crate::progress::tell;
-use crate::report::{fit, right, several_labels};
+use crate::report::{fit, label_levels, right, several_labels};
 use chumoku::ModelKind;
 use chumoku::data::{LabelSets, ReadOptions, load_label_sets, thousands};
 use chumoku::lang::lang;
@@ -47,10 +47,13 @@ fn data(args: &Train) -> anyhow::Result<TrainingData<Vec<u32>>> {
         return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let train = load(path, &options, &args.several)?;
-    let valid = args.valid.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
-    let test = args.test.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
-    Ok(TrainingData::of_sets(&train, valid.as_ref(), test.as_ref())?)
+    let mut train = load(path, &options, &args.several)?;
+    let mut valid = args.valid.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
+    let mut test = args.test.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
+    let tree = hierarchy::of_labels(args.hierarchy.as_deref(), &mut train, [&mut valid, &mut test])?;
+    let mut data = TrainingData::of_sets(&train, valid.as_ref(), test.as_ref())?;
+    data.hierarchy = tree;
+    Ok(data)
 }
 
 /// Rows and labels.
@@ -100,7 +103,7 @@ fn show(outcome: &LabelsOutcome, place: &Path) -> anyhow::Result<()> {
         (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
         (lang().pick("baseline: commonest label", "比較対象: 最も多いラベル"), frequent),
     ];
-    write!(out, "{}", comparison(&rows))?;
+    write!(out, "{}{}", comparison(&rows), label_levels(&rows))?;
     let thresholds = outcome.model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
     write!(out, "{}", crate::report::folds(&outcome.metrics["folds"]))?;

@@ -98,10 +98,10 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    if args.hierarchy.is_some() && task != TaskName::Classify {
+    if args.hierarchy.is_some() && !matches!(task, TaskName::Classify | TaskName::Labels) {
         let problem = tr!(
-            "--hierarchy: only where each text has one class; leave it out, or give --task classify",
-            "--hierarchy: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+            "--hierarchy: only for classes and labels; leave it out, or give --task classify or --task labels",
+            "--hierarchy: クラスかラベルの予測だけで使えます。指定を外すか、--task classify か --task labels を指定してください"
         );
         return Err(Usage(problem).into());
     }

@@ -75,6 +75,12 @@ fn columns_beside_the_text_come_with_it_and_are_nothing_else() {
     // Left to itself, `category` would be the label, and `body` the text.
     let csv = "category,body,words,kind\nx,short,a good one,p\ny,tiny,a bad one,q\nx,small,a fair one,p\n";
     let path = folder.file("a.csv", csv);
+    // They are named as the text and the label are, so these must be said.
+    assert!(matches!(Source::open(&path, &asking(&["Category", "body"])), Err(DataError::TakenColumn { .. })));
+    let asking = |names: &[&str]| {
+        let said = |name: &str| Some(name.to_owned());
+        ReadOptions { text: said("words"), label: said("kind"), ..asking(names) }
+    };
     let source = Source::open(&path, &asking(&["Category", "body"])).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
     assert!(source.describe().contains("beside the text = column “category”, column “body”"), "{}", source.describe());
@@ -84,14 +90,14 @@ fn columns_beside_the_text_come_with_it_and_are_nothing_else() {
     let mut options = asking(&["shop", "body"]);
     options.beside[0].value = Some("Ueno".into());
     assert_eq!(pairs(&path, &options)[0].0, beside::join("a good one", &["Ueno", "short"]));
-    // Without columns a text has no separator, whatever the file holds.
+    // Without columns a text stays as the file has it.
     let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
-    assert_eq!(pairs(&path, &labelled())[0].0, "a b c");
+    assert_eq!(pairs(&path, &labelled())[0].0, "a\u{1e}b c");
     for (names, part) in [(&["label"][..], "other than the text and the label"), (&["text", "text"], "each once")] {
         let text = message(
             "c.csv",
             "text,label\na b,x\nc d,y\n",
-            &ReadOptions { label: Some("label".into()), ..asking(names) },
+            &ReadOptions { text: Some("text".into()), label: Some("label".into()), ..asking(names) },
         );
         assert!(text.contains(part) && text.contains("--columns"), "{text}");
     }

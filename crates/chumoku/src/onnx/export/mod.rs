@@ -11,6 +11,7 @@ mod protobuf;
 mod recurrent;
 mod writer;
 
+use crate::hierarchy::Hierarchy;
 use crate::text_classifier::{Problem, TextClassifier};
 use crate::{Error, Result, tr};
 use graph::{Attribute, Axis, Graph, Kind};
@@ -38,7 +39,8 @@ pub struct ExportedClassifier {
     pub lacks_ngrams: bool,
 }
 
-/// The network of a classifier as an ONNX model; its n-gram model, which reads characters, is left out.
+/// The network of a classifier as an ONNX model; its n-gram model, which reads characters, is left out, and with it what columns beside
+/// the text say.
 ///
 /// `logits` are the network's. `probabilities` are those of [`TextClassifier::predict`] if there is no n-gram model, else the
 /// network's own: the softmax of the logits, or, where labels do not exclude each other, their logistic function.
@@ -54,27 +56,15 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
             params.values().len()
         )));
     }
-    if config.reads_pairs() {
-        return Err(Error::Setting(tr!(
-            "writing ONNX: this model reads pairs of texts, whose kinds of tokens the file has no input for; export a model of \
-             single texts",
-            "ONNX を書き出せません。このモデルは 2 つのテキストの組を読みますが、ファイルにはトークンの種類の入力がありません。1 つのテキストを\
-             読むモデルを書き出してください"
-        )));
-    }
-    if !config.columns().is_empty() {
-        return Err(Error::Setting(tr!(
-            "writing ONNX: this model reads columns beside the text, which the file has no input for; export a model of texts alone",
-            "ONNX を書き出せません。このモデルはテキスト以外の列も読みますが、ファイルにはその入力がありません。テキストだけを読むモデルを\
-             書き出してください"
-        )));
-    }
     let lacks_ngrams = classifier.ngrams.is_some();
     let mut network = Network::new(&config.model, params);
     let logits = network.logits()?;
     let mut graph = network.writer.graph;
     let (scale, offsets) = calibration(classifier);
-    let probabilities = probabilities(&mut graph, &logits, &config.problem, scale, &offsets);
+    let mut probabilities = probabilities(&mut graph, &logits, &config.problem, scale, &offsets);
+    if let (Some(tree), Problem::Labels(_)) = (&config.hierarchy, &config.problem) {
+        probabilities = capped(&mut graph, probabilities, tree);
+    }
     graph.node("Identity", &[&logits], &[], EXPORT_OUTPUTS[0]);
     graph.node("Identity", &[&probabilities], &[], EXPORT_OUTPUTS[1]);
     let tokens = [Axis::Named("batch"), Axis::Named("sequence")];
@@ -109,6 +99,17 @@ fn probabilities(graph: &mut Graph, logits: &str, problem: &Problem, scale: f32,
     }
 }
 
+/// Of labels in a tree none is more probable than those above it: on each level down, the least of its own and its parent's.
+fn capped(graph: &mut Graph, mut probabilities: String, tree: &Hierarchy) -> String {
+    let parents: Vec<i64> = tree.parents().iter().map(|&label| label as i64).collect();
+    let parents = graph.ints(&parents);
+    for _ in 1..tree.depth() {
+        let above = graph.op("Gather", &[&probabilities, &parents], &[("axis", Attribute::Int(1))]);
+        probabilities = graph.op("Min", &[&probabilities, &above], &[]);
+    }
+    probabilities
+}
+
 /// What a program must know to use the file, and what the file is not.
 fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
     let config = &classifier.config;
@@ -135,6 +136,14 @@ fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
         ),
     };
     entries.extend([("ngrams", ngrams.to_owned()), ("probabilities", probabilities.to_owned())]);
+    if let Some(separator) = config.model.input.separator {
+        let pairs = format!("token {separator} stands between the two texts; input_ids tell all that is behind it as the second");
+        entries.push(("pairs", pairs));
+    }
+    if !config.columns().is_empty() {
+        let names: Vec<&str> = config.columns().iter().map(|column| column.name.as_str()).collect();
+        entries.push(("columns", format!("left out with the n-grams: {}", names.join(", "))));
+    }
     if let (Problem::Labels(blend), None) = (&config.problem, &classifier.ngrams) {
         entries.push(("thresholds", json(&blend.thresholds)));
     }

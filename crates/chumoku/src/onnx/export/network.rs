@@ -98,16 +98,32 @@ impl<'a> Network<'a> {
             x = self.op("Add", &[&x, &rows]);
         }
         if options.token_types > 0 {
-            // All tokens are of the first kind.
-            let (_, values) = self.parameter("token_type.weight")?;
-            let width = self.config.body.d_model();
-            let row = self.writer.graph.floats("token_type.first", &[width], &values[..width]);
-            x = self.op("Add", &[&x, &row]);
+            let vectors = self.token_types()?;
+            x = self.op("Add", &[&x, &vectors]);
         }
         match options.norm_epsilon {
             Some(epsilon) => self.norm("input_norm", options.norm, epsilon, &x),
             None => Ok(x),
         }
+    }
+
+    /// The vectors of the tokens' kinds: of the second behind the first separator of two texts, else of the first.
+    fn token_types(&mut self) -> Result<String> {
+        let separator = self.config.input.separator.filter(|_| self.config.input.token_types > 1);
+        let Some(separator) = separator else {
+            let (_, values) = self.parameter("token_type.weight")?;
+            let width = self.config.body.d_model();
+            return Ok(self.writer.graph.floats("token_type.first", &[width], &values[..width]));
+        };
+        let table = self.array("token_type.weight")?;
+        let separator = self.writer.graph.ints(&[i64::from(separator)]);
+        let is_separator = self.op("Equal", &[EXPORT_INPUTS[0], &separator]);
+        let ones = self.cast(&is_separator, Kind::Int64);
+        let axis = self.writer.graph.int(1);
+        let before = self.writer.graph.op("CumSum", &[&ones, &axis], &[("exclusive", Attribute::Int(1))]);
+        let most = self.writer.graph.ints(&[1]);
+        let kinds = self.op("Min", &[&before, &most]);
+        Ok(self.op("Gather", &[&table, &kinds]))
     }
 
     /// A vector for each place, if places have any.
