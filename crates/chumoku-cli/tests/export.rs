@@ -232,7 +232,8 @@ fn variant(place: &Place, name: &str, settings: &Value) {
 fn onnxruntime_computes_what_the_network_does() {
     let Some(python) = testkit::python("numpy, onnxruntime") else { return };
     let place = place();
-    let mut folders: Vec<String> = ["transformer", "rnn", "lstm", "gru", "labels", "tree", "pairs"].map(str::to_owned).to_vec();
+    let mut folders: Vec<String> =
+        ["transformer", "rnn", "lstm", "gru", "labels", "tree", "pairs"].map(str::to_owned).to_vec();
     folders.extend(["bert", "distilbert", "roberta", "modernbert"].map(|name| format!("{name}_classifier")));
     let variants = [
         json!({ "position": "rotary", "pooling": "max" }),

@@ -240,6 +240,25 @@ fn class_curve(rows: &[(f32, bool)]) -> Vec<Step> {
     steps
 }
 
+/// The share of wrong answers among the 1 %, 2 %, … 100 % of rows whose answers are the surest, from the confidence of each row and
+/// whether its answer is right: the risk–coverage curve (El-Yaniv and Wiener 2010). Rows of equal confidence are answered together; empty
+/// without rows.
+///
+/// ```
+/// let risks = chumoku::risks_by_coverage(&[(0.9, true), (0.8, true), (0.7, false), (0.6, true)]);
+/// assert_eq!((risks[0], risks[49], risks[74], risks[99]), (0.0, 0.0, 1.0 / 3.0, 0.25));
+/// ```
+#[must_use]
+pub fn risks_by_coverage(rows: &[(f32, bool)]) -> Vec<f32> {
+    let steps = curve(rows);
+    let risk = |part: usize| {
+        let wanted = (rows.len() * part).div_ceil(STEPS);
+        let step = steps.iter().find(|step| step.answered >= wanted)?;
+        Some((step.wrong as f64 / step.answered as f64) as f32)
+    };
+    (1..=STEPS).filter_map(risk).collect()
+}
+
 /// The risk–coverage curve of rows, each with its confidence and whether the answer is right.
 pub(crate) fn curve(rows: &[(f32, bool)]) -> Vec<Step> {
     let mut sorted = rows.to_vec();

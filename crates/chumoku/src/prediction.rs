@@ -32,6 +32,19 @@ impl Prediction {
         (self.probabilities[class], class as u32 == label)
     }
 
+    /// The confidences of the whole predictor, of its network and of its n-grams, as far as there are these, each with whether its answer is
+    /// this label.
+    #[must_use]
+    pub fn sure_of(&self, label: usize) -> [Option<(f32, bool)>; 3] {
+        let of_half = |log_p: &[f32]| {
+            let most = (0..log_p.len()).reduce(|best, class| if log_p[class] > log_p[best] { class } else { best })?;
+            Some((log_p[most].exp(), most == label))
+        };
+        let halves = [of_half(&self.attention), self.ngrams.as_deref().and_then(of_half)];
+        let whole = self.sure(label as u32);
+        [Some(whole), halves[0], halves[1]]
+    }
+
     /// The class that the network by itself finds most probable (the first of equals).
     pub fn network_class(&self) -> usize {
         let p = &self.attention;

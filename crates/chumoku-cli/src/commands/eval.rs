@@ -1,5 +1,6 @@
 //! `chumoku eval`: a model's scores on a file.
 
+use super::coverage;
 use super::errors;
 use super::pictures::Outcome;
 use super::read_options;
@@ -7,7 +8,7 @@ use super::seen::tell_of_seen;
 use super::train::classify::this_model;
 use super::train::{labels, language, score, translate};
 use super::{load, pairs};
-use crate::args::{Eval, Reading};
+use crate::args::{Eval, Pictures, Reading};
 use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
 use crate::{report, threads};
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     if args.errors.is_some() && !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
         return Err(no_errors().into());
     }
-    if args.pictures.any() && kind != ModelKind::Classifier {
+    if args.pictures.any() && !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
         return Err(no_picture().into());
     }
     if args.thresholds.is_asked()
@@ -58,8 +59,10 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
 /// What is said where a picture is asked for that there is not.
 fn no_picture() -> Usage {
     Usage(tr!(
-        "--svg, --png, --pdf: only predictors of numbers have a scatter plot; leave them out",
-        "--svg、--png、--pdf: 散布図があるのは数値の予測モデルだけです。指定を外してください"
+        "--svg, --png, --pdf: only models of one class a text (risk–coverage curve) and of numbers (scatter plot) have a picture; leave \
+         them out",
+        "--svg、--png、--pdf: 図があるのは、1 テキスト 1 クラスのモデル（リスク・カバレッジ曲線）と数値のモデル（散布図）だけです。指定を\
+         外してください"
     ))
 }
 
@@ -71,21 +74,29 @@ fn no_errors() -> Usage {
     ))
 }
 
-/// Writes the rows that are answered wrongly, if they are asked for.
-fn write_errors(
+/// Writes the rows that are answered wrongly and draws the risk–coverage curve, where these are asked for.
+fn after(
     args: &Eval,
     dataset: &Dataset,
     labels: &[String],
     predict: impl FnOnce(&[&str]) -> chumoku::Result<Vec<Prediction>>,
-) -> anyhow::Result<()> {
-    let Some(path) = &args.errors else { return Ok(()) };
-    super::not_over(&args.data, [("--errors", &args.errors)])?;
-    super::not_over(&args.model, [("--errors", &args.errors)])?;
+) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome::default();
+    if args.errors.is_none() && !args.pictures.any() {
+        return Ok(outcome);
+    }
+    let Pictures { svg, png, pdf, .. } = &args.pictures;
+    for read in [&args.data, &args.model] {
+        super::not_over(read, [("--errors", &args.errors), ("--svg", svg), ("--png", png), ("--pdf", pdf)])?;
+    }
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
-    let rows = errors::to_csv(&dataset.examples, &predict(&texts)?, labels)?;
-    super::pictures::write(path, rows)?;
-    say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
-    Ok(())
+    let predictions = predict(&texts)?;
+    if let Some(path) = &args.errors {
+        outcome.write(path, || Ok(errors::to_csv(&dataset.examples, &predictions, labels)?));
+    }
+    args.pictures.write(&coverage::figure(dataset, labels, &predictions), &mut outcome);
+    outcome.say();
+    Ok(outcome)
 }
 
 fn translations(args: &Eval) -> anyhow::Result<ExitCode> {
@@ -257,17 +268,17 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
     if model.config().problem.number().is_some() {
         return numbers(args, model);
     }
-    if args.pictures.any() {
-        return Err(no_picture().into());
-    }
     if !model.config().problem.is_one_class() {
+        if args.pictures.any() {
+            return Err(no_picture().into());
+        }
         return labels(args, model);
     }
     let config = model.config();
     let known = (model.labels(), config.hierarchy.as_ref());
     let (dataset, seen) = labelled(args, known, config.reads_pairs(), config.columns())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
-    write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
+    let drawn = after(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
         let scores = json!({
             "rows": whole.rows,
@@ -278,7 +289,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
             "parts": { "attention": parts[0], "ngrams": parts[1] },
         });
         writeln!(stdout(), "{scores}")?;
-        return Ok(ExitCode::SUCCESS);
+        return drawn.result().map(|()| ExitCode::SUCCESS);
     }
     let noun = network_name(model.config().model.body.network());
     let alone = tr!("  {noun} alone", "  {noun}単独");
@@ -289,7 +300,7 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
         rows.extend([(&alone[..], &parts[0]), (ngrams, &parts[1])]);
     }
     print(&rows)?;
-    Ok(ExitCode::SUCCESS)
+    drawn.result().map(|()| ExitCode::SUCCESS)
 }
 
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
@@ -297,7 +308,7 @@ fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
     let known = (model.labels(), model.config().hierarchy.as_ref());
     let (dataset, seen) = labelled(args, known, model.config().reads_pairs(), model.columns())?;
     let scores = model.score(&dataset.examples, SEED)?;
-    write_errors(args, &dataset, model.labels(), |texts| model.predict(texts))?;
+    let drawn = after(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
         let scores = json!({
             "rows": scores.rows,
@@ -307,8 +318,8 @@ fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
             "scores": scores,
         });
         writeln!(stdout(), "{scores}")?;
-        return Ok(ExitCode::SUCCESS);
+        return drawn.result().map(|()| ExitCode::SUCCESS);
     }
     print(&[(this_model(), &scores)])?;
-    Ok(ExitCode::SUCCESS)
+    drawn.result().map(|()| ExitCode::SUCCESS)
 }

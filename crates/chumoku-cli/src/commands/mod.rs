@@ -6,6 +6,7 @@ mod check;
 mod columns;
 mod compare;
 mod count;
+mod coverage;
 mod doctor;
 mod embed;
 mod errors;

@@ -137,7 +137,9 @@ fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
     };
     entries.extend([("ngrams", ngrams.to_owned()), ("probabilities", probabilities.to_owned())]);
     if let Some(separator) = config.model.input.separator {
-        let pairs = format!("token {separator} stands between the two texts; input_ids tell all that is behind it as the second");
+        let pairs = format!(
+            "token {separator} stands between the two texts; input_ids tell all that is behind it as the second"
+        );
         entries.push(("pairs", pairs));
     }
     if !config.columns().is_empty() {

@@ -1,0 +1,48 @@
+//! The risk–coverage curve of a file: how many answers are wrong if only the surest are given.
+
+use super::train::classify::this_model;
+use chumoku::data::{Dataset, thousands};
+use chumoku::lang::lang;
+use chumoku::{Prediction, risks_by_coverage, tr};
+use chumoku_view::{Axis, Content, Curves, Figure};
+
+/// The curves of the predictor and of its halves, where it has two.
+pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Prediction]) -> Figure {
+    let mut rows: [Vec<(f32, bool)>; 3] = Default::default();
+    for (example, prediction) in dataset.examples.iter().zip(predictions) {
+        let Some(label) = labels.iter().position(|label| *label == example.label) else { continue };
+        for (rows, row) in rows.iter_mut().zip(prediction.sure_of(label)) {
+            rows.extend(row);
+        }
+    }
+    let names =
+        [this_model(), lang().pick("network alone", "ネットワーク単独"), lang().pick("n-grams alone", "n-gram 単独")];
+    let halves = if rows.iter().all(|rows| !rows.is_empty()) { 3 } else { 1 };
+    let series = names.iter().zip(&rows).take(halves);
+    let series: Vec<(String, Vec<f32>)> = series
+        .map(|(name, rows)| {
+            ((*name).to_owned(), risks_by_coverage(rows).into_iter().map(|risk| 100.0 * risk).collect())
+        })
+        .collect();
+    let points = series[0].1.len();
+    let rows = thousands(rows[0].len());
+    Figure {
+        title: tr!("Wrong answers if only the surest are given", "確信の高い答えだけを返すときの誤り"),
+        subtitle: tr!(
+            "{rows} rows, by falling probability of the answer: the risk–coverage curve",
+            "{rows} 行を、答えの確率が高い順に。リスク・カバレッジ曲線"
+        ),
+        notes: Vec::new(),
+        content: Content::Curves(Curves {
+            x: Axis {
+                name: tr!("answered, % of the rows", "答える行の割合（%）"),
+                labels: (1..=points).map(|part| part.to_string()).collect(),
+                is_numbered: false,
+            },
+            y: tr!("wrong, % of the answers", "答えのうちの誤り（%）"),
+            series,
+            is_logarithmic: false,
+        }),
+        lang: lang(),
+    }
+}
