@@ -92,7 +92,7 @@ fn after(
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
     let predictions = predict(&texts)?;
     if let Some(path) = &args.errors {
-        outcome.write(path, || Ok(errors::to_csv(&dataset.examples, &predictions, labels)?));
+        outcome.write(path, || errors::to_csv(&dataset.examples, &predictions, labels));
     }
     args.pictures.write(&coverage::figure(dataset, labels, &predictions), &mut outcome);
     outcome.say();

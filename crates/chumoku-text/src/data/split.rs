@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::dataset::Example;
 use super::normalise::normalise;
 use super::related::related;
+use crate::beside;
 
 /// Indices of examples, in file order, and what was odd among them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -101,9 +102,15 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
     }
     train_on_every_label(&mut groups);
 
+    // What stands beside a text may well decide its label.
+    let whole: Vec<String> = rows.iter().map(|row| row.0.replace(beside::SEPARATOR, " | ")).collect();
+    let has_columns = rows.iter().any(|row| row.0.contains(beside::SEPARATOR));
     let conflicts = match related {
-        None => conflicts(rows, &groups),
-        Some(_) => conflicts(rows, &self::groups(rows, seed)),
+        None if !has_columns => conflicts(rows, &groups),
+        _ => {
+            let rows: Vec<(&str, &str)> = whole.iter().zip(rows).map(|(whole, row)| (&**whole, row.1)).collect();
+            conflicts(&rows, &self::groups(&rows, seed))
+        }
     };
     let mut split = Split { conflicts, ..Split::default() };
     for group in &groups {

@@ -6,7 +6,7 @@ use crate::args::{Precision, Train};
 use crate::commands::read_options;
 use crate::progress::tell;
 use crate::report::{filled, fit, percent, right};
-use crate::{ExitCode, Usage};
+use crate::{ExitCode, Usage, harmless};
 use chumoku::data::{ReadOptions, SpanUnit, SpannedTexts, load_spans, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{SpanScore, SpanScores, TaggerData, train_tagger};
@@ -107,7 +107,8 @@ fn describe(train: &SpannedTexts, data: &TaggerData) {
     let found = train.kinds();
     let mut kinds: Vec<(&str, usize)> = found.into_iter().collect();
     kinds.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
-    let shown: Vec<String> = kinds.iter().take(12).map(|(name, n)| format!("{name} {}", thousands(*n))).collect();
+    let shown: Vec<String> =
+        kinds.iter().take(12).map(|(name, n)| format!("{} {}", harmless(name), thousands(*n))).collect();
     let more = if kinds.len() > 12 { ", …" } else { "" };
     let by = match (data.each_word, data.unit) {
         (true, _) => tr!("a label for each word", "単語ごとのラベル"),

@@ -90,9 +90,9 @@ fn columns_beside_the_text_come_with_it_and_are_nothing_else() {
     let mut options = asking(&["shop", "body"]);
     options.beside[0].value = Some("Ueno".into());
     assert_eq!(pairs(&path, &options)[0].0, beside::join("a good one", &["Ueno", "short"]));
-    // Without columns a text stays as the file has it.
+    // Without columns a text has no separator, whatever the file holds.
     let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
-    assert_eq!(pairs(&path, &labelled())[0].0, "a\u{1e}b c");
+    assert_eq!(pairs(&path, &labelled())[0].0, "a b c");
     for (names, part) in [(&["label"][..], "other than the text and the label"), (&["text", "text"], "each once")] {
         let text = message(
             "c.csv",

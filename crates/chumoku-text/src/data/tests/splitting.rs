@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::beside;
 
 fn example(text: &str, label: &str, line: u64) -> Example {
     Example { text: text.to_owned(), label: label.to_owned(), line }
@@ -71,6 +72,12 @@ fn contradictions_are_counted_and_stay_together() {
     let parts = [&split.train, &split.valid, &split.test];
     let holding = parts.iter().filter(|rows| rows.iter().any(|&row| row >= 40)).count();
     assert_eq!(holding, 1);
+    // Equal texts with other columns beside them are no conflict, but stay together.
+    let row = |price: &str, label: &str| Example { text: beside::join("ok", &[price]), label: label.into(), line: 1 };
+    let rows: Vec<Example> = (0..9).flat_map(|_| [row("1", "a"), row("2", "b")]).collect();
+    let found = super::super::split::split(&rows, 0, 0.5, 0.0);
+    assert_eq!((found.conflicts.texts, found.train.len()), (0, 18));
+    assert_eq!(super::super::split(&[&rows[..], &[row("1", "b")]].concat(), 0, 0.5, 0.0).conflicts.rows, 10);
 }
 
 #[test]
