@@ -291,6 +291,11 @@ impl TextClassifier {
         self.ngrams.is_some()
     }
 
+    /// N-grams that it knows, if a model over n-grams stands beside the network.
+    pub fn num_features(&self) -> Option<usize> {
+        self.ngrams.as_ref().map(NgramModel::num_features)
+    }
+
     /// Numbers in the network.
     pub fn num_parameters(&self) -> usize {
         self.params.values().len()

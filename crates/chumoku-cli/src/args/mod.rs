@@ -93,7 +93,7 @@ pub(crate) enum Command {
     /// Measure how fast attention or the classifier is on this machine, on random data
     #[command(subcommand)]
     Bench(Bench),
-    /// Show processor, instruction set, threads and versions
+    /// Show what a model folder holds, or processor, instruction set, threads and versions
     Info(Info),
 }
 
@@ -499,6 +499,9 @@ pub(crate) struct Export {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Info {
+    /// The model folder; without it, about this machine
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
     /// Print as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,4 +1,6 @@
-//! `chumoku info`: what this machine and this build are.
+//! `chumoku info`: what this machine and this build are, or what a model folder holds.
+
+mod model;
 
 use crate::ExitCode;
 use crate::args::Info;
@@ -15,6 +17,9 @@ fn processor() -> String {
 }
 
 pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = &args.model {
+        return model::run(folder, args.json);
+    }
     let (best, active) = (chumoku::best_isa(), chumoku::active_isa());
     let version = env!("CARGO_PKG_VERSION");
     let allowed = std::thread::available_parallelism().map_or(1, |n| n.get());

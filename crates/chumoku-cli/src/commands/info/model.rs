@@ -1,0 +1,374 @@
+//! What a model folder holds: its task, what it reads, its sizes, and how good it was when it was trained.
+
+use crate::progress::count;
+use crate::report::wrap;
+use crate::{ExitCode, harmless};
+use chumoku::data::thousands;
+use chumoku::hierarchy::Hierarchy;
+use chumoku::lang::lang;
+use chumoku::nn::{BodyConfig, EncoderConfig};
+use chumoku::train::{network_name, network_sizes};
+use chumoku::{
+    Caution, ModelKind, NgramClassifier, SideColumn, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
+    TextTranslator, tr,
+};
+use serde_json::{Map, Value, json};
+use std::io::{Write, stdout};
+use std::path::Path;
+
+/// Shares of right answers that `--abstain` is asked for.
+const SHARES: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
+/// Classes that are named.
+const NAMED: usize = 8;
+const WIDTH: usize = 80;
+/// Columns of the names in front.
+const NAME: usize = 14;
+
+/// Lines for people, and what they say for programs.
+#[derive(Default)]
+struct About {
+    lines: Vec<(&'static str, String)>,
+    json: Map<String, Value>,
+}
+
+pub(super) fn run(folder: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
+    let kind = ModelKind::of(folder)?;
+    let mut about = About::default();
+    about.json.insert("folder".into(), json!(folder.display().to_string()));
+    match kind {
+        ModelKind::Classifier => about.classifier(&TextClassifier::load(folder)?),
+        ModelKind::Ngrams => about.ngrams(&NgramClassifier::load(folder)?),
+        ModelKind::Tagger => about.tagger(&TextTagger::load(folder)?),
+        ModelKind::Translator => about.translator(&TextTranslator::load(folder)?),
+        ModelKind::LanguageModel => about.generator(&TextGenerator::load(folder)?),
+        // Says what is wrong with a model of another kind.
+        _ => about.embedder(&TextEmbedder::load(folder, None)?),
+    }
+    about.trained(folder);
+    about.files(folder);
+    let mut out = stdout().lock();
+    if as_json {
+        writeln!(out, "{}", Value::Object(about.json))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (name, text) in &about.lines {
+        let name = crate::report::fit(name, NAME - 1);
+        for (i, line) in wrap(text, WIDTH - NAME).lines().enumerate() {
+            let before = if i == 0 { name.as_str() } else { "" };
+            writeln!(out, "{}", format!("{} {line}", crate::report::fit(before, NAME - 1)).trim_end())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl About {
+    fn line(&mut self, [english, japanese]: [&'static str; 2], text: String) {
+        self.lines.push((lang().pick(english, japanese), text));
+    }
+
+    fn put(&mut self, key: &str, value: impl Into<Value>) {
+        self.json.insert(key.into(), value.into());
+    }
+
+    /// What a text is told.
+    fn task(&mut self, name: &str, version: &str, text: String) {
+        self.put("task", name);
+        self.line(["task", "タスク"], text);
+        if !version.is_empty() {
+            self.put("chumoku_version", version);
+        }
+    }
+
+    /// The classes or labels, by name as far as there is room.
+    fn labels(&mut self, labels: &[String]) {
+        self.put("labels", labels);
+        let shown: Vec<String> = labels.iter().take(NAMED).map(|label| harmless(label).into()).collect();
+        let more = if labels.len() > NAMED { lang().pick(", …", "、…") } else { "" };
+        self.line(["labels", "ラベル"], shown.join(lang().pick(", ", "、")) + more);
+    }
+
+    fn levels(&mut self, tree: Option<&Hierarchy>) {
+        let Some(tree) = tree else { return };
+        self.put("levels", tree.depth());
+        let (levels, nodes) = (tree.depth(), thousands(tree.nodes().len()));
+        self.line(
+            ["levels", "階層"],
+            tr!("a tree of {levels} levels and {nodes} nodes", "{levels} 段、節は {nodes} 個"),
+        );
+    }
+
+    fn reads(&mut self, pairs: bool, columns: &[SideColumn]) {
+        self.put("pairs", pairs);
+        let what = if pairs {
+            lang().pick("pairs of texts", "2 つのテキストの組")
+        } else {
+            lang().pick("texts", "テキスト")
+        };
+        let names: Vec<Value> = columns.iter().map(|column| json!(column.name)).collect();
+        self.put("columns", names);
+        let columns: Vec<String> = columns.iter().map(SideColumn::describe).collect();
+        let beside = match columns.is_empty() {
+            true => String::new(),
+            false => tr!("; columns {}", "。列: {}", columns.join(lang().pick(", ", "、"))),
+        };
+        self.line(["reads", "入力"], format!("{what}{beside}"));
+    }
+
+    fn network(&mut self, body: &BodyConfig, parameters: usize) {
+        let (name, sizes) = (network_name(body.network()), network_sizes(body, lang()));
+        self.put("network", json!({ "sizes": body.sizes(), "parameters": parameters }));
+        let parameters = thousands(parameters);
+        self.line(
+            ["network", "ネットワーク"],
+            tr!("{name}, {sizes}: {parameters} parameters", "{name}、{sizes}、パラメータ {parameters}"),
+        );
+    }
+
+    fn transformer(&mut self, encoder: &EncoderConfig, parameters: usize) {
+        self.network(&BodyConfig::Transformer(encoder.clone()), parameters);
+    }
+
+    fn tokens(&mut self, vocabulary: usize, most: usize) {
+        self.put("vocabulary", vocabulary);
+        self.put("max_tokens", most);
+        let [vocabulary, most] = [vocabulary, most].map(thousands);
+        self.line(
+            ["tokens", "トークン"],
+            tr!("{vocabulary} different ones, up to {most} at a time", "語彙 {vocabulary}、一度に {most} まで"),
+        );
+    }
+
+    fn features(&mut self, features: usize, what: String) {
+        self.put("features", features);
+        self.line(["n-grams", "n-gram"], what);
+    }
+
+    /// What `--abstain` can promise.
+    fn caution(&mut self, caution: Option<&Caution>) {
+        let Some(caution) = caution.filter(|caution| !caution.steps.is_empty()) else { return };
+        let can = |share: &f64| match caution.levels.is_empty() {
+            true => caution.step(*share).is_some(),
+            false => caution.level_steps(*share).iter().any(Option::is_some),
+        };
+        let shares: Vec<f64> = SHARES.into_iter().filter(can).collect();
+        self.put("abstain", shares.clone());
+        let rows = thousands(caution.rows);
+        let text = match shares.is_empty() {
+            true => tr!(
+                "nothing can be promised: {rows} validation rows are too few",
+                "約束できる水準はありません（検証データ {rows} 行では足りません）"
+            ),
+            false => {
+                let shares: Vec<String> = shares.iter().map(f64::to_string).collect();
+                let shares = shares.join(lang().pick(", ", "、"));
+                tr!(
+                    "--abstain {shares} can be promised, by {rows} validation rows",
+                    "検証データ {rows} 行から --abstain {shares} を約束できます"
+                )
+            }
+        };
+        self.line(["abstain", "保留"], text);
+    }
+
+    fn classifier(&mut self, model: &TextClassifier) {
+        let config = model.config();
+        let n = thousands(config.labels.len());
+        let version = &config.chumoku_version;
+        if let Some(number) = config.problem.number() {
+            let [least, most] = number.scale.range;
+            let text =
+                tr!("a number for each text, from {least} to {most}", "テキストごとの数値（{least} から {most}）");
+            self.task("score", version, text);
+            self.put("range", json!([least, most]));
+        } else {
+            match config.problem.is_one_class() {
+                true => self.task("classify", version, tr!("one of {n} classes for each text", "{n} クラスの分類")),
+                false => self.task(
+                    "labels",
+                    version,
+                    tr!("any of {n} labels for each text", "{n} 個のラベルのうちいくつでも"),
+                ),
+            }
+            self.labels(&config.labels);
+            self.levels(config.hierarchy.as_ref());
+        }
+        self.reads(config.reads_pairs(), config.columns());
+        self.network(&config.model.body, model.num_parameters());
+        self.tokens(config.model.vocab_size, config.max_tokens());
+        if let Some(features) = model.num_features() {
+            let share = config.blend.ngrams / (config.blend.attention + config.blend.ngrams).max(f32::MIN_POSITIVE);
+            let features_shown = thousands(features);
+            let beside = match config.problem.is_one_class() {
+                true => tr!(", {:.0} % of the weight", "、重みの {:.0} %", 100.0 * share),
+                false => String::new(),
+            };
+            let text =
+                tr!("{features_shown} beside the network{beside}", "ネットワークと並ぶ {features_shown} 個{beside}");
+            self.features(features, text);
+        }
+        self.caution(config.caution.as_ref());
+    }
+
+    fn ngrams(&mut self, model: &NgramClassifier) {
+        let config = model.config();
+        let n = thousands(config.labels.len());
+        self.task(
+            "classify",
+            &config.chumoku_version,
+            tr!("one of {n} classes for each text, by n-grams alone", "{n} クラスの分類（n-gram のみ）"),
+        );
+        self.labels(&config.labels);
+        self.levels(config.hierarchy.as_ref());
+        self.reads(config.reads_pairs(), model.columns());
+        let features = thousands(model.num_features());
+        self.features(model.num_features(), tr!("{features} in a linear model", "{features} 個の線形モデル"));
+        self.caution(config.caution.as_ref());
+    }
+
+    fn tagger(&mut self, model: &TextTagger) {
+        let config = model.config();
+        let n = thousands(config.labels.len());
+        let text = match config.each_word {
+            true => tr!("one of {n} labels for each word", "単語ごとに {n} 種のラベル"),
+            false => {
+                let kinds = count(config.labels.len(), "kind");
+                tr!("spans of {kinds} in each text", "テキスト中の {n} 種のスパン")
+            }
+        };
+        self.task("tag", &config.chumoku_version, text);
+        self.labels(&config.labels);
+        let features = thousands(model.num_features());
+        self.features(
+            model.num_features(),
+            tr!(
+                "{features} features of words in a conditional random field",
+                "単語の特徴 {features} 個による条件付き確率場"
+            ),
+        );
+        if let Some(network) = &config.network {
+            self.transformer(&network.model.encoder.encoder, model.num_parameters());
+            self.tokens(network.model.encoder.vocab_size, network.max_tokens);
+        }
+    }
+
+    fn translator(&mut self, model: &TextTranslator) {
+        let config = model.config();
+        let [source, target] = config.names.each_ref().map(|name| harmless(name));
+        let text = tr!("translates from {source} to {target}", "{source} から {target} への翻訳");
+        self.task("translate", &config.chumoku_version, text);
+        self.transformer(&config.model.encoder, model.num_parameters());
+        let layers = config.model.num_decoder_layers;
+        self.line(["decoder", "デコーダー"], tr!("{layers} layers", "{layers} 層"));
+        self.tokens(config.model.target_vocab_size, config.model.max_length);
+    }
+
+    fn generator(&mut self, model: &TextGenerator) {
+        let config = model.config();
+        self.task(
+            "lm",
+            &config.chumoku_version,
+            tr!("continues texts (language model)", "文章の続きの生成（言語モデル）"),
+        );
+        self.transformer(&config.model.encoder, model.num_parameters());
+        self.tokens(config.model.vocab_size, config.model.max_length);
+    }
+
+    fn embedder(&mut self, model: &TextEmbedder) {
+        self.task("embed", "", tr!("a vector for each text (encoder)", "テキストの埋め込み（エンコーダー）"));
+        let [width, limit] = [model.width(), model.limit()].map(thousands);
+        let parameters = model.params().values().len();
+        self.put("network", json!({ "width": model.width(), "parameters": parameters }));
+        self.put("max_tokens", model.limit());
+        let parameters = thousands(parameters);
+        self.line(
+            ["network", "ネットワーク"],
+            tr!(
+                "width {width}, {parameters} parameters, up to {limit} tokens",
+                "幅 {width}、パラメータ {parameters}、{limit} トークンまで"
+            ),
+        );
+        let prompts: Vec<&str> = model.prompts().collect();
+        if !prompts.is_empty() {
+            self.line(["prompts", "プロンプト"], prompts.join(lang().pick(", ", "、")));
+            self.put("prompts", prompts);
+        }
+    }
+
+    /// What `metrics.json` tells of the training, if it is there.
+    fn trained(&mut self, folder: &Path) {
+        let text = std::fs::read_to_string(folder.join("metrics.json")).unwrap_or_default();
+        let Ok(metrics) = serde_json::from_str::<Value>(&text) else { return };
+        let counts = ["rows", "documents"].into_iter().find_map(|key| metrics[key].as_object());
+        let count = |part: &str| counts.and_then(|counts| counts.get(part)).and_then(Value::as_u64);
+        if let Some(rows) = count("train") {
+            let [train, valid, test] =
+                [rows, count("valid").unwrap_or(0), count("test").unwrap_or(0)].map(|n| thousands(n as usize));
+            let seed = &metrics["seed"];
+            let text = tr!(
+                "{train} to train on, {valid} to validate, {test} to test; seed {seed}",
+                "学習 {train}、検証 {valid}、テスト {test}、シード {seed}"
+            );
+            self.line(["trained on", "学習データ"], text);
+        }
+        let on = match metrics["scored_on"].as_str() {
+            Some("test") => lang().pick("on the test rows", "テストデータ"),
+            Some("valid") => lang().pick("on the validation rows (optimistic)", "検証データ（楽観的な値）"),
+            _ => {
+                lang().pick("on the training rows (says nothing)", "学習データ（新しいテキストについては分かりません）")
+            }
+        };
+        let shown: Vec<String> = figures(&metrics).iter().map(|(_, name, value)| format!("{name} {value}")).collect();
+        if !shown.is_empty() {
+            self.line(["scores", "成績"], tr!("{} {on}", "{}（{on}）", shown.join(lang().pick(", ", "、"))));
+        }
+        let kept = ["rows", "documents", "seed", "scored_on", "data_sha256", "epochs"];
+        let mut about: Map<String, Value> = kept
+            .into_iter()
+            .filter(|key| !metrics[*key].is_null())
+            .map(|key| (key.into(), metrics[key].clone()))
+            .collect();
+        for (key, ..) in figures(&metrics) {
+            let value = [&metrics[key], &metrics["scores"][key]].into_iter().find(|value| !value.is_null());
+            about.insert(key.into(), value.cloned().unwrap_or_default());
+        }
+        self.put("training", about);
+    }
+
+    fn files(&mut self, folder: &Path) {
+        let size = |name: &str| Some((name.to_owned(), std::fs::metadata(folder.join(name)).ok()?.len()));
+        let found: Vec<(String, u64)> =
+            ["model.safetensors", "ngrams.safetensors", "tokenizer.json"].into_iter().filter_map(size).collect();
+        let shown: Vec<String> = found.iter().map(|(name, bytes)| format!("{name} {}", shown_size(*bytes))).collect();
+        self.line(["files", "ファイル"], shown.join(lang().pick(", ", "、")));
+        self.put("bytes", found.into_iter().map(|(name, bytes)| (name, bytes.into())).collect::<Map<String, Value>>());
+    }
+}
+
+fn shown_size(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes < 1e6 => format!("{:.0} KB", bytes / 1e3),
+        bytes => format!("{:.1} MB", bytes / 1e6),
+    }
+}
+
+/// The figures by which a model of this task is judged: key, name, and value.
+fn figures(metrics: &Value) -> Vec<(&'static str, &'static str, String)> {
+    let name = |en, ja| lang().pick(en, ja);
+    let all = [
+        ("accuracy", name("accuracy", "正解率"), true),
+        ("micro_f1", name("micro-F1", "ミクロ F1"), true),
+        ("macro_f1", name("macro-F1", "マクロ F1"), true),
+        ("mean_absolute_error", name("mean absolute error", "平均絶対誤差"), false),
+        ("spearman", name("Spearman", "順位相関"), false),
+        ("span_f1", name("span F1", "スパン F1"), true),
+        ("bleu", "BLEU", false),
+        ("chrf", "chrF2", false),
+        ("perplexity_per_token", name("perplexity per token", "トークン当たりのパープレキシティ"), false),
+    ];
+    let found = |(key, name, is_share): (&'static str, &'static str, bool)| {
+        let value = metrics[key].as_f64().or_else(|| metrics["scores"][key].as_f64())?;
+        let value = if is_share { format!("{:.1} %", 100.0 * value) } else { format!("{value:.3}") };
+        Some((key, name, value))
+    };
+    all.into_iter().filter_map(found).collect()
+}
