@@ -103,7 +103,7 @@ pub(crate) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
     }
 }
 
-pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, is_number: bool, count: usize) -> String {
+pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, [is_number, exclusive]: [bool; 2], count: usize) -> String {
     if kind == ExplainedKind::LanguageModel {
         return match lang {
             Lang::En => format!("and {count} more tokens, of the likeliest"),
@@ -117,8 +117,10 @@ pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, is_number: bool, cou
         };
     }
     match lang {
-        Lang::En => format!("and {count} more classes"),
-        Lang::Ja => format!("ほか {count} クラス"),
+        Lang::En if exclusive => format!("and {count} more classes"),
+        Lang::En => format!("and {count} more labels"),
+        Lang::Ja if exclusive => format!("ほか {count} クラス"),
+        Lang::Ja => format!("ほか {count} 個のラベル"),
     }
 }
 

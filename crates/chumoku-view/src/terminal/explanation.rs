@@ -192,8 +192,12 @@ impl Page<'_> {
             self.line(&format!("  {} {filled}{cells}", left(label, label_width)));
         }
         if shown.len() < e.probabilities.len() {
-            let more =
-                phrases::more_classes(self.lang, e.kind, e.number.is_some(), e.probabilities.len() - shown.len());
+            let more = phrases::more_classes(
+                self.lang,
+                e.kind,
+                [e.number.is_some(), e.exclusive],
+                e.probabilities.len() - shown.len(),
+            );
             self.note(&more);
         }
         // Of a threshold at even odds there is no decision to share.

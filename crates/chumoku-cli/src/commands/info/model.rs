@@ -82,7 +82,7 @@ impl About {
     /// The classes or labels, by name as far as there is room.
     fn labels(&mut self, labels: &[String]) {
         self.put("labels", labels);
-        let shown: Vec<String> = labels.iter().take(NAMED).map(|label| harmless(label).into()).collect();
+        let shown: Vec<String> = labels.iter().take(NAMED).map(|label| harmless(label)).collect();
         let more = if labels.len() > NAMED { lang().pick(", …", "、…") } else { "" };
         self.line(["labels", "ラベル"], shown.join(lang().pick(", ", "、")) + more);
     }
