@@ -18,7 +18,7 @@ use ndarray::Array2;
 pub(crate) const JOINING: &str = "sum over keys, mean over queries";
 
 /// Words left out at a time.
-const BATCH_WORDS: usize = 256;
+pub(super) const BATCH_WORDS: usize = 256;
 
 /// p as ln p − ln(1 − p).
 pub(super) fn log_odds(p: f64) -> f64 {

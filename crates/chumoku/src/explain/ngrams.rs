@@ -1,9 +1,10 @@
 //! What words and n-grams do to the answer of a model without attention.
 
-use super::classifier::JOINING;
+use super::classifier::{BATCH_WORDS, JOINING};
 use super::columns::{effects, rows_without};
 use super::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::{Error, NgramClassifier, Prediction, Result, tr};
+use std::ops::Range;
 
 impl NgramClassifier {
     /// Explains the prediction for `text`; `name` is what the model is called.
@@ -22,20 +23,24 @@ impl NgramClassifier {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明する文が空です")));
         }
         let spans = crate::ngram::words(text);
-        let mut variants = vec![row.to_owned()];
-        variants.extend(spans.iter().map(|word| format!("{}{}", &row[..word.start], &row[word.end..])));
-        variants.extend(rows_without(columns, row));
-        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
-        let predictions = self.predict(&variants)?;
-        let whole = &predictions[0];
+        let whole = &self.predict(&[row])?[0];
         let class = whole.class();
         let log_odds = |prediction: &Prediction| {
             let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
             (p / (1.0 - p)).ln()
         };
-        let effect = |without: &Prediction| (log_odds(whole) - log_odds(without)) as f32;
-        let (of_words, of_columns) = predictions[1..].split_at(spans.len());
-        let scores = of_words.iter().map(effect);
+        let effects_of = |variants: &[String]| -> Result<Vec<f32>> {
+            let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+            let effect = |without: &Prediction| (log_odds(whole) - log_odds(without)) as f32;
+            Ok(self.predict(&variants)?.iter().map(effect).collect())
+        };
+        let mut scores = Vec::with_capacity(spans.len());
+        // Some words at a time: each variant is as long as the text.
+        for words in spans.chunks(BATCH_WORDS) {
+            let without = |word: &Range<usize>| format!("{}{}", &row[..word.start], &row[word.end..]);
+            scores.extend(effects_of(&words.iter().map(without).collect::<Vec<_>>())?);
+        }
+        let of_columns = effects_of(&rows_without(columns, row))?;
         let labels = &self.config.labels;
         let of_class =
             |class: usize| LabelProbability { label: labels[class].clone(), probability: whole.probabilities[class] };
@@ -65,13 +70,13 @@ impl NgramClassifier {
                 method: "leave-one-out".into(),
                 class: labels[class].clone(),
                 unit: "change in log-odds when the word is removed".into(),
-                scores: scores.collect(),
+                scores,
                 whole: None,
                 beyond: Vec::new(),
                 integral: None,
                 curves: None,
             },
-            columns: effects(columns, row, of_columns.iter().map(effect)),
+            columns: effects(columns, row, of_columns.into_iter()),
         })
     }
 }
