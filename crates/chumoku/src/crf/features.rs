@@ -15,12 +15,7 @@ pub(crate) fn told(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Ve
     each(text, units, unit, |look| Told::of(&look))
 }
 
-fn each<T>(
-    text: &str,
-    units: &[Range<usize>],
-    unit: SpanUnit,
-    keep: impl Fn(Look<'_>) -> T + Copy,
-) -> Vec<Vec<T>> {
+fn each<T>(text: &str, units: &[Range<usize>], unit: SpanUnit, keep: impl Fn(Look<'_>) -> T + Copy) -> Vec<Vec<T>> {
     match unit {
         SpanUnit::Words => of_words(text, units, keep),
         SpanUnit::Characters => of_characters(text, units, keep),

@@ -259,8 +259,13 @@ impl Subject<'_> {
             return (0..n).map(|i| i..i + 1).collect();
         }
         let spans = self.units.iter().map(|unit| (unit.start, unit.end)).collect();
-        let encoded =
-            Encoded { ids: vec![0; n], spans, units: (0..n as u32).collect(), is_by_character: true, ..Encoded::default() };
+        let encoded = Encoded {
+            ids: vec![0; n],
+            spans,
+            units: (0..n as u32).collect(),
+            is_by_character: true,
+            ..Encoded::default()
+        };
         words_of(self.text, &encoded).into_iter().map(|word| word.tokens).filter(|word| !word.is_empty()).collect()
     }
 
