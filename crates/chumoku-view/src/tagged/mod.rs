@@ -8,7 +8,7 @@ pub use text::render_tagged;
 
 use crate::figure::{Axis, Content, Effects, Figure, Map, Scale};
 use crate::phrases::known;
-use chumoku::explain::{Against, ExplainedSpan, FeatureEffect, MarkedWord, TaggedText};
+use chumoku::explain::{Against, ExplainedSpan, FeatureEffect, MarkedWord, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, clean, clean_text};
 
 /// Columns of a span's text in a sentence.
@@ -67,16 +67,20 @@ fn said_halves(span: &ExplainedSpan, lang: Lang) -> Option<String> {
 }
 
 /// What the span is held against, and by how much it is ahead.
-fn said_against(against: &Against, has_network: bool, lang: Lang) -> String {
+fn said_against(span: &ExplainedSpan, against: &Against, lang: Lang) -> String {
     let spans: Vec<String> =
         against.spans.iter().map(|found| said_span(&found.text, &found.span.label, lang)).collect();
-    let spans = spans.join(lang.pick(", ", "、"));
+    let spans = match spans.is_empty() {
+        true => lang.pick("nothing marked", "印なし").to_owned(),
+        false => spans.join(lang.pick(", ", "、")),
+    };
+    let label = lang.quoted(&crate::cut(&clean_text(&span.span.span.label), SPAN));
     let Against { difference, from_features, from_transitions, from_network, .. } = against;
-    let mut said = match (lang, spans.is_empty()) {
-        (Lang::En, true) => "Against the likeliest labels without it (nothing marked there)".to_owned(),
-        (Lang::En, false) => format!("Against the likeliest labels without it ({spans})"),
-        (Lang::Ja, true) => "このスパンのない最有力のラベル列（印なし）との差".to_owned(),
-        (Lang::Ja, false) => format!("このスパンのない最有力のラベル列（{spans}）との差"),
+    let mut said = match (lang, span.is_found) {
+        (Lang::En, true) => format!("Against the likeliest labels without {label} there ({spans})"),
+        (Lang::En, false) => format!("Against the labels that the model gives ({spans})"),
+        (Lang::Ja, true) => format!("そこに{label}のない最有力のラベル（{spans}）との差"),
+        (Lang::Ja, false) => format!("モデルが答えるラベル（{spans}）との差"),
     };
     said += &match lang {
         Lang::En => {
@@ -84,7 +88,7 @@ fn said_against(against: &Against, has_network: bool, lang: Lang) -> String {
         }
         Lang::Ja => format!("：スコア {difference:+.2} ＝ 特徴 {from_features:+.2}、遷移 {from_transitions:+.2}"),
     };
-    if has_network {
+    if span.network.is_some() {
         said += &match lang {
             Lang::En => format!(", network {from_network:+.2}"),
             Lang::Ja => format!("、ネットワーク {from_network:+.2}"),
@@ -109,7 +113,8 @@ fn said_feature(seen: &FeatureEffect, lang: Lang) -> String {
         None => String::new(),
     };
     let [en, ja] = match seen.feature.as_str() {
-        "bias" => return lang.pick("always", "常に").to_owned(),
+        "bias" => return lang.pick("any word (bias)", "どの語でも（バイアス）").to_owned(),
+        "length" | "capitals" => return said_length(seen, lang),
         "word" => ["word", "語"],
         "lower" => near(
             ["in small letters", "小文字で"],
@@ -140,8 +145,6 @@ fn said_feature(seen: &FeatureEffect, lang: Lang) -> String {
         "ends" => ["ends in", "末尾"],
         "ends-before" => ["word before ends in", "前の語の末尾"],
         "ends-behind" => ["word behind ends in", "次の語の末尾"],
-        "length" => ["number of letters (12: or more)", "文字数（12 は以上）"],
-        "capitals" => ["capitals only, so many (4: or more)", "大文字のみの文字数（4 は以上）"],
         "characters" => ["characters", "文字"],
         "classes" => ["classes of characters", "文字種"],
         "run" => ["run of one class", "同じ文字種の連なり"],
@@ -159,6 +162,32 @@ fn said_feature(seen: &FeatureEffect, lang: Lang) -> String {
     let range = if matches!(seen.feature.as_str(), "characters" | "classes") { range() } else { String::new() };
     let value = seen.value.replace("<border>", lang.pick("(border)", "（端）"));
     format!("{}{range}{}{}", lang.pick(en, ja), lang.pick(" ", ""), lang.quoted(&clean(&value)))
+}
+
+/// How many letters a word has, all of them capitals or not; the last number that is told apart stands for more.
+fn said_length(seen: &FeatureEffect, lang: Lang) -> String {
+    let (count, is_capitals) = (&seen.value, seen.feature == "capitals");
+    let is_last = count == if is_capitals { "4" } else { "12" };
+    match lang {
+        Lang::En => {
+            let front = if is_capitals { "capitals alone, " } else { "" };
+            let letters = if count == "1" { "letter" } else { "letters" };
+            format!("{front}{count} {letters}{}", if is_last { " or more" } else { "" })
+        }
+        Lang::Ja => {
+            let front = if is_capitals { "大文字のみ " } else { "" };
+            format!("{front}{count} 文字{}", if is_last { "以上" } else { "" })
+        }
+    }
+}
+
+/// Which words of a span's two labellings differ, each with its labels: with the span, and without.
+fn said_labels(against: &Against, lang: Lang) -> String {
+    let one = |at: &TransitionEffect| {
+        let [label, other] = [&at.labels[1], &at.others[1]].map(|label| clean(label.as_deref().unwrap_or_default()));
+        (label != other).then(|| format!("{} {label} / {other}", clean(&at.word)))
+    };
+    against.transitions.iter().filter_map(one).collect::<Vec<String>>().join(lang.pick(", ", "、"))
 }
 
 /// Which words have something of the span.

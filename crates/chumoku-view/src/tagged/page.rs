@@ -94,7 +94,7 @@ fn article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, 
     }
     if let Some(against) = &span.against {
         let open = if i < OPEN { " open" } else { "" };
-        let said = say(&|lang| said_against(against, span.network.is_some(), lang));
+        let said = say(&|lang| said_against(span, against, lang));
         let _ = writeln!(element, "<details{open}><summary>{said}</summary>");
         table(against, lang, element);
         element.push_str("</details>\n");
@@ -109,7 +109,7 @@ fn table(against: &Against, lang: Lang, element: &mut String) {
     let head = [
         pick("at the word", "語"),
         pick("label with the span", "このスパンでのラベル"),
-        pick("without it", "ない場合"),
+        pick("held against", "比較対象のラベル"),
         pick("what is seen", "見るもの"),
         pick("effect", "影響"),
     ];

@@ -1,9 +1,9 @@
 //! Explained spans on a terminal.
 
-use super::{inside, said_against, said_count, said_feature, said_halves, said_method, said_span};
+use super::{inside, said_against, said_count, said_feature, said_halves, said_labels, said_method, said_span};
 use crate::marked::{filled, most, pieces};
 use crate::terminal::{Paint, TerminalOptions};
-use crate::width::{cut, display_width, left, right, wrap};
+use crate::width::{cut, left, right, wrap};
 use chumoku::explain::{ExplainedSpan, FeatureEffect, MarkedWord, TaggedText};
 use chumoku::lang::{Lang, clean, clean_text};
 
@@ -15,8 +15,10 @@ const FEATURES: usize = 8;
 const LINES: usize = 4;
 /// Words around these that are shown of a long text.
 const AROUND: usize = 8;
-/// Columns of a word, and of two labels.
-const COLUMNS: [usize; 2] = [14, 22];
+/// Columns of a word.
+const WORD: usize = 16;
+/// Lines of labels that differ.
+const LABELS: usize = 3;
 
 /// Writes why each span is marked: the words that speak for it, with the strongest numbers behind them, and the features of the
 /// random field. No line is wider than `options.width`.
@@ -88,9 +90,9 @@ fn one(
         lines.extend(wrap(&halves, width - 3).iter().map(|line| format!("   {}", paint.quiet(line))));
     }
     let Some(against) = &span.against else { return };
-    lines.extend(
-        wrap(&said_against(against, span.network.is_some(), lang), width - 3).iter().map(|x| format!("   {x}")),
-    );
+    lines.extend(wrap(&said_against(span, against, lang), width - 3).iter().map(|line| format!("   {line}")));
+    let labels = wrap(&said_labels(against, lang), width - 5);
+    lines.extend(labels.iter().take(LABELS).map(|line| format!("     {}", paint.quiet(line))));
     for feature in against.features.iter().take(FEATURES) {
         lines.push(feature_line(feature, width, paint, lang));
     }
@@ -104,14 +106,10 @@ fn one(
     }
 }
 
-/// A feature: its effect, the word that has it, that word's labels with the span and without, and what is seen.
+/// A feature: its effect, the word that has it, and what is seen.
 fn feature_line(seen: &FeatureEffect, width: usize, paint: Paint, lang: Lang) -> String {
-    let [of_word, of_labels] = COLUMNS;
-    let word = left(&cut(&clean(&seen.word), of_word), of_word);
-    let labels = format!("{} / {}", clean(&seen.label), clean(&seen.other));
-    let labels = left(&cut(&labels, of_labels), of_labels);
+    let word = left(&cut(&clean(&seen.word), WORD), WORD);
     let effect = right(&format!("{:+.2}", seen.effect), 7);
-    let front = display_width(&effect) + of_word + of_labels + 3 + 2 + 1 + 1;
-    let said = cut(&said_feature(seen, lang), width.saturating_sub(front));
-    format!("   {}  {word} {} {said}", paint.signed(seen.effect as f32, &effect), paint.quiet(&labels))
+    let said = cut(&said_feature(seen, lang), width.saturating_sub(3 + 7 + 2 + WORD + 1));
+    format!("   {}  {word} {said}", paint.signed(seen.effect as f32, &effect))
 }

@@ -54,7 +54,7 @@ pub struct ExplainedSpan {
     /// What the random field then says by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crf: Option<SpanHalf>,
-    /// The likeliest labels with the span, held against the likeliest without it; none where every text has the span.
+    /// The likeliest labels with the span, held against others; none where there are no others.
     pub against: Option<Against>,
 }
 
@@ -67,15 +67,18 @@ pub struct SpanHalf {
     pub effects: Vec<f32>,
 }
 
-/// The score of the likeliest labels of a text that have a span, minus that of the likeliest that do not: ln of how much likelier
-/// they are. It is a sum, of all that follows.
+/// The score of the likeliest labels of a text that have a span, minus that of others: ln of how much likelier they are. It is the sum of
+/// what follows.
+///
+/// The others are, of a span that is marked, the likeliest labels in which none of its words has its kind; of one that is not, those
+/// that the model gives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Against {
-    /// What is marked instead, where the labels differ; empty for nothing.
+    /// What the others mark that the first do not; empty for nothing.
     pub spans: Vec<FoundLabel>,
     /// The score with the span.
     pub score: f64,
-    /// The score without it.
+    /// The score of the others.
     pub other_score: f64,
     /// The first minus the second.
     pub difference: f64,
@@ -113,7 +116,7 @@ pub struct FeatureEffect {
     pub start: usize,
     /// Its label with the span: `O`, or `B-` or `I-` and a kind; where each word has a label, that.
     pub label: String,
-    /// Its label without.
+    /// Its label in the others.
     pub other: String,
     /// What kind of thing is seen.
     pub feature: String,
@@ -137,7 +140,7 @@ pub struct TransitionEffect {
     pub word: String,
     /// The labels with the span; the first is none at the beginning of the text.
     pub labels: [Option<String>; 2],
-    /// The labels without.
+    /// The others' labels.
     pub others: [Option<String>; 2],
     /// The weight of the first minus that of the second, times the random field's share of the blend.
     pub effect: f64,
@@ -150,7 +153,7 @@ pub struct NetworkEffect {
     pub word: String,
     /// Its label with the span.
     pub label: String,
-    /// Its label without.
+    /// Its label in the others.
     pub other: String,
     /// The log-probability of the first minus that of the second, times the network's share of the blend.
     pub effect: f64,
@@ -259,13 +262,7 @@ impl Subject<'_> {
             return (0..n).map(|i| i..i + 1).collect();
         }
         let spans = self.units.iter().map(|unit| (unit.start, unit.end)).collect();
-        let encoded = Encoded {
-            ids: vec![0; n],
-            spans,
-            units: (0..n as u32).collect(),
-            is_by_character: true,
-            ..Encoded::default()
-        };
+        let encoded = Encoded { ids: vec![0; n], spans, units: (0..n as u32).collect(), ..Encoded::default() };
         words_of(self.text, &encoded).into_iter().map(|word| word.tokens).filter(|word| !word.is_empty()).collect()
     }
 
@@ -409,17 +406,18 @@ impl Subject<'_> {
             let bytes_of_span = self.bytes(&place.0);
             let [start, end] = [bytes_of_span.start, bytes_of_span.end].map(|at| self.character(at));
             let label = tagger.config.labels[place.1].clone();
+            let is_found = marked_places.contains(place);
             Ok(ExplainedSpan {
                 span: FoundSpan {
                     span: Span { start, end, label },
                     text: self.text[bytes_of_span].to_owned(),
                     probability: with[0][at],
                 },
-                is_found: marked_places.contains(place),
+                is_found,
                 words: marked(self.text, bytes.iter().cloned().zip(effects(0))),
                 network: of_half(1),
                 crf: of_half(2),
-                against: self.against(place, whole, &asked[0].1),
+                against: self.against(place, is_found, whole, &asked[0].1),
             })
         };
         places.iter().enumerate().map(span).collect()
@@ -436,25 +434,27 @@ impl Subject<'_> {
         }
     }
 
-    /// The likeliest labels with a span against the likeliest without it.
-    fn against(&self, (range, kind): &Place, shares: TaggerBlend, transitions: &Transitions) -> Option<Against> {
+    /// The likeliest labels with a span against others: of one that is marked, the likeliest in which none of its words has its kind;
+    /// of one that is not, those that the model gives.
+    fn against(
+        &self,
+        (range, kind): &Place,
+        is_found: bool,
+        shares: TaggerBlend,
+        transitions: &Transitions,
+    ) -> Option<Against> {
         let tags = self.tagger.tags();
         let emissions = shares.emissions(&self.halves);
         let (own, inside) = (tags.path(*kind, range.len()), tags.inside(*kind));
-        let goes_on = |t: usize, label: usize| t == range.end && Some(label) == inside;
         let (path, score) = best_of(&emissions, transitions, |t, label| match range.contains(&t) {
             true => own[t - range.start] == label,
-            false => !goes_on(t, label),
+            false => t != range.end || Some(label) != inside,
         })?;
-        // Without it, one of its labels is another, or it goes on.
-        let mut others: Vec<(Vec<usize>, f64)> = range
-            .clone()
-            .filter_map(|at| best_of(&emissions, transitions, |t, label| t != at || own[at - range.start] != label))
-            .collect();
-        if range.end < self.units.len() && inside.is_some() {
-            others.extend(best_of(&emissions, transitions, |t, label| t != range.end || goes_on(t, label)));
-        }
-        let (other, other_score) = others.into_iter().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+        let of_kind = |label: usize| label == own[0] || Some(label) == inside;
+        let (other, other_score) = match is_found {
+            true => best_of(&emissions, transitions, |t, label| !range.contains(&t) || !of_kind(label))?,
+            false => best_of(&emissions, transitions, |_, _| true)?,
+        };
         Some(self.difference([(&path, score), (&other, other_score)], shares))
     }
 
