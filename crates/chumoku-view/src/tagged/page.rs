@@ -13,9 +13,7 @@ const MOST_SPANS: usize = 200;
 /// Words of a text in each.
 const MOST_WORDS: usize = 2_000;
 /// Features of a span in its table.
-const MOST_FEATURES: usize = 40;
-/// Spans whose tables stand open.
-const OPEN: usize = 3;
+const MOST_FEATURES: usize = 30;
 
 /// The page of a tagger's spans, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
 /// asks nothing of the network.
@@ -93,7 +91,7 @@ fn article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, 
         let _ = writeln!(element, "<p class=\"halves\">{halves}</p>");
     }
     if let Some(against) = &span.against {
-        let open = if i < OPEN { " open" } else { "" };
+        let open = if tagged.spans.len() == 1 { " open" } else { "" };
         let said = say(&|lang| said_against(span, against, lang));
         let _ = writeln!(element, "<details{open}><summary>{said}</summary>");
         table(against, lang, element);
@@ -113,7 +111,9 @@ fn table(against: &Against, lang: Lang, element: &mut String) {
         pick("what is seen", "見るもの"),
         pick("effect", "影響"),
     ];
-    let head: String = head.iter().map(|cell| format!("<th scope=\"col\">{cell}</th>")).collect();
+    let class = |at: usize| if at == 3 { " class=\"said\"" } else { "" };
+    let cell = |(at, cell): (usize, &String)| format!("<th scope=\"col\"{}>{cell}</th>", class(at));
+    let head: String = head.iter().enumerate().map(cell).collect();
     let _ = writeln!(element, "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead><tbody>");
     let mut row = |word: &str, labels: [String; 2], said: &str, effect: f64| {
         let [label, other] = labels.map(|label| marked_up(&clean(&label)));
