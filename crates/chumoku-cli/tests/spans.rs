@@ -235,7 +235,15 @@ fn a_network_beside_is_explained() {
     assert!(number(&effects[0]) == 0.0 && number(&effects[effects.len() - 3]) != 0.0, "{effects:?}");
     place.run(&["explain", "model", TEXT, "--precision", "highest", "--html", "why.html"]).ok();
     assert!(place.read("why.html").contains("(NN "));
-    place.refuses(&["explain", "model", TEXT, "--view", "heatmap"], &["--view", "leave it out"]);
+    // The page has the attention of the network, and so have pictures.
+    let page = place.read("why.html");
+    assert!(page.matches("<svg").count() >= 6 && page.contains("[CLS]"), "{}", page.len());
+    for view in ["heatmap", "lines", "grid", "values", "rollout", "depth"] {
+        let shown = place.run(&["explain", "model", TEXT, "--view", view, "--layer", "1"]).ok().stdout;
+        assert!(shown.contains("[CLS]") || view == "grid" || view == "depth", "{view}: {shown}");
+    }
+    place.refuses(&["explain", "model", TEXT, "--layer", "9"], &["--layer 9", "layers 1 to"]);
+    place.refuses(&["explain", "model", TEXT, "--without", "1.1"], &["--without", "leave it out"]);
 }
 
 /// Parts of speech: each word is a span; of Japanese, words are told.

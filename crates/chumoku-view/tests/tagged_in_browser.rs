@@ -109,7 +109,7 @@ fn a_page_of_spans_asks_nothing_and_speaks_both_languages() {
             ["ネットワークはその位置で [MASK] を読みます", "そこに「&lt;b&gt;place」のない最有力のラベル"],
         ),
     ] {
-        let page = tagged_to_html(&tagged(2), lang);
+        let page = tagged_to_html(&tagged(2), None, lang);
         assert!(!page.contains(" style=") && page.contains("default-src 'none'"));
         let Some(visit) = visit(&page, hash, &["--dump-dom".into()]) else { return };
         assert_eq!(visit.said, "", "the console is silent");
@@ -130,7 +130,7 @@ fn a_page_of_spans_asks_nothing_and_speaks_both_languages() {
         assert!(list.contains("<td>+0.125</td>") && list.contains("<td>+2.500</td>"), "{list}");
         assert!(list.contains("&lt;b&gt;place") && !list.contains("<b>place"));
     }
-    let none = tagged_to_html(&tagged(0), Lang::En);
+    let none = tagged_to_html(&tagged(0), None, Lang::En);
     assert!(none.contains("marks nothing in this text") && !none.contains("<script>document"), "{none}");
 }
 

@@ -2,9 +2,10 @@
 
 use super::{inside, said_against, said_count, said_feature, said_halves, said_method, tagged_figure};
 use crate::coloured::{both, colours, scale, words};
-use crate::figure::{Player, page};
+use crate::explained::{ExplanationFigures, HeadOrder};
+use crate::figure::{Figure, Player, page};
 use crate::marked_up;
-use chumoku::explain::{Against, ExplainedSpan, TaggedText, TransitionEffect};
+use chumoku::explain::{Against, ExplainedSpan, Explanation, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, clean, clean_text};
 use std::fmt::Write;
 
@@ -16,9 +17,13 @@ const MOST_WORDS: usize = 2_000;
 const MOST_FEATURES: usize = 30;
 
 /// The page of a tagger's spans, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
-/// asks nothing of the network.
+/// asks nothing of the network. With the `attention` of its encoder it has all heads, the head that is named (layer and
+/// head, from 0), and rollout.
+///
+/// # Panics
+/// If there is no such head.
 #[must_use]
-pub fn tagged_to_html(tagged: &TaggedText, lang: Lang) -> String {
+pub fn tagged_to_html(tagged: &TaggedText, attention: Option<(&Explanation, [usize; 2])>, lang: Lang) -> String {
     let mut element = String::from("<section id=\"tagged\">\n");
     let say = |said: &dyn Fn(Lang) -> String| both(lang, &|lang| marked_up(&said(lang)));
     if tagged.spans.is_empty() {
@@ -53,8 +58,17 @@ pub fn tagged_to_html(tagged: &TaggedText, lang: Lang) -> String {
     }
     element.push_str("</section>\n");
     let player = Player { element: &element, script: "", style: &(include_str!("tagged.css").to_owned() + &colours()) };
-    let figures = [Lang::En, Lang::Ja].map(|lang| tagged_figure(tagged, lang));
-    page(&said_count(tagged, lang), &[figures], player, lang)
+    let both = |of: &dyn Fn(Lang) -> Option<Figure>| match [Lang::En, Lang::Ja].map(of) {
+        [Some(en), Some(ja)] => Some([en, ja]),
+        _ => None,
+    };
+    let mut figures: Vec<[Figure; 2]> = both(&|lang| Some(tagged_figure(tagged, lang))).into_iter().collect();
+    if let Some((of, [layer, head])) = attention {
+        figures.extend(both(&|lang| Some(of.grid(HeadOrder::Place, lang))));
+        figures.extend(both(&|lang| Some(of.heatmap(layer, head, lang))));
+        figures.extend(both(&|lang| of.rollout(of.layers - 1, lang)));
+    }
+    page(&said_count(tagged, lang), &figures, player, lang)
 }
 
 fn article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, element: &mut String) {

@@ -27,6 +27,7 @@ mod roles;
 mod similarity;
 mod spans;
 mod statistics;
+mod tagger_attention;
 mod translation;
 mod vector;
 

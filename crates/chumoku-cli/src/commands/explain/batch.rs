@@ -15,7 +15,7 @@ use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::lang::system;
 use chumoku::{ModelKind, NgramClassifier, TextTagger, TextTranslator, tr};
-use chumoku_view::{Figure, Lang, tagged_figure};
+use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,7 @@ enum Of {
     Network(Model, [usize; 2]),
     Ngrams(&'static NgramClassifier),
     Translator(&'static TextTranslator),
-    Tagger(&'static TextTagger),
+    Tagger(&'static TextTagger, Option<[usize; 2]>),
 }
 
 /// A picture for each line of a file.
@@ -39,9 +39,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let kind = ModelKind::of(&args.model)?;
     match (kind, attention_flag(args)) {
-        (ModelKind::Tagger, _) => tagged::check(args)?,
+        (ModelKind::Tagger, _) | (ModelKind::Ngrams, None) => {}
         (ModelKind::Ngrams, Some(flag)) => return Err(ngrams::no_attention(flag).into()),
-        (ModelKind::Ngrams, None) => {}
         _ => {
             with_attention(&args.model)?;
         }
@@ -80,7 +79,10 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let name = model_name(&args.model);
     let of = match kind {
         ModelKind::Translator => Of::Translator(load::translator(&args.model, args.precision)?),
-        ModelKind::Tagger => Of::Tagger(load::tagger(&args.model, args.precision)?),
+        ModelKind::Tagger => {
+            let (model, place) = tagged::checked(args)?;
+            Of::Tagger(model, place)
+        }
         ModelKind::Ngrams => Of::Ngrams(load::ngrams(&args.model, args.precision)?),
         _ => {
             let model = Model::load(&args.model, args.precision)?;
@@ -91,7 +93,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let columns = match &of {
         Of::Network(model, _) => model.columns(),
         Of::Ngrams(model) => model.columns(),
-        Of::Translator(_) | Of::Tagger(_) => &[],
+        Of::Translator(_) | Of::Tagger(..) => &[],
     };
     tell_of_missing(columns, &args.set)?;
     let of_text = |text: &str| -> anyhow::Result<Figure> {
@@ -111,7 +113,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
                 let text = with_values(&text, model.columns(), &args.set)?;
                 figure(args, &model.explain(text.as_ref(), &name)?, [0, 0], lang)
             }
-            Of::Tagger(model) => Ok(tagged_figure(&model.explain(text, &name, None, &mut |_, _| {})?, lang)),
+            Of::Tagger(model, place) => tagged::picture(args, (model, *place), text, lang),
             Of::Translator(translator) => {
                 let alignment = translator.explain(text, None, &name)?;
                 let place = place_in_alignment(&alignment, args)?;
