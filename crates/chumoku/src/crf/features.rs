@@ -264,4 +264,36 @@ mod tests {
         // How a run ends, in one character and in two; and of one that is short enough, the whole, with and without the place.
         assert_eq!((differing(40), differing(31)), (2, 4));
     }
+
+    #[test]
+    fn what_a_feature_looks_at_is_told() {
+        for (unit, text, other) in [
+            (SpanUnit::Words, "Anna Brown met Mr. Keller, of OSLO", "q7"),
+            (SpanUnit::Characters, "田中さんはトヨタ自動車の社長に会った。", "7"),
+        ] {
+            let units = unit.cut(text);
+            let found = told(text, &units, unit);
+            let hashes = |told: &[Told]| told.iter().map(|told| told.hash).collect::<Vec<u64>>();
+            let plain = features(text, &units, unit);
+            assert_eq!(found.iter().map(|of_unit| hashes(of_unit)).collect::<Vec<_>>(), plain);
+            for (at, hidden) in units.iter().enumerate() {
+                let changed = format!("{}{other}{}", &text[..hidden.start], &text[hidden.end..]);
+                let changed = seen(&changed, unit);
+                for (of_unit, changed) in found.iter().zip(&changed) {
+                    for told in of_unit.iter().filter(|told| !told.reach.contains(&at)) {
+                        assert!(changed.contains(&told.hash), "{told:?} does not look at unit {at} of {text}");
+                    }
+                    // And what looks at it alone is gone.
+                    let alone = of_unit.iter().filter(|told| told.reach == (at..at + 1));
+                    let gone = alone.clone().filter(|told| !changed.contains(&told.hash)).count();
+                    assert!(2 * gone >= alone.count(), "unit {at} of {text}");
+                }
+            }
+        }
+        let of_anna = &told("Anna met", &SpanUnit::Words.cut("Anna met"), SpanUnit::Words)[0];
+        let find = |feature: &str, at| of_anna.iter().find(|told| told.feature == feature && told.at == at).unwrap();
+        assert_eq!(find("lower", Some([1, 1])).value, "met");
+        assert_eq!(find("lower", Some([-1, -1])).value, "<border>");
+        assert_eq!((find("word", None).value.as_str(), &find("word", None).reach), ("Anna", &(0..1)));
+    }
 }
