@@ -45,6 +45,7 @@
 
 mod base64;
 mod beam;
+mod coloured;
 mod counted;
 mod doctor;
 mod effects;
@@ -58,6 +59,7 @@ mod phrases;
 mod picture;
 mod positions;
 mod spans;
+mod tagged;
 mod terminal;
 pub mod trace;
 mod width;
@@ -85,5 +87,6 @@ pub use picture::Fonts;
 pub use picture::{Anchor, Item, Paint, Rgb, Scene, Text, Theme};
 pub use positions::PositionalEncoding;
 pub use spans::{MOST_SPANNED_TEXTS, spans_to_html};
+pub use tagged::{render_tagged, tagged_figure, tagged_to_html};
 pub use terminal::{ColourDepth, TerminalOptions, render, render_alignment};
 pub(crate) use width::{cut, display_width, left, marked_up, markup, right, wrap};

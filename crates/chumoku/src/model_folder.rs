@@ -148,8 +148,8 @@ impl ModelKind {
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::Tagger => lang.pick(
-                "a tagger; `chumoku predict` and `eval` are for it",
-                "単語にラベルを付けるモデル（`chumoku predict`、`eval` で使えます）",
+                "a tagger; `chumoku predict`, `eval` and `explain` are for it",
+                "単語にラベルを付けるモデル（`chumoku predict`、`eval`、`explain` で使えます）",
             ),
             ModelKind::Encoder => lang.pick(
                 "a pretrained encoder; `chumoku embed`, `nearest`, `explain`, `trace` and `train DATA --from` are for it",

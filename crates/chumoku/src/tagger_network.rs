@@ -151,16 +151,28 @@ pub(crate) fn log_probabilities(
     rows: &[UnitRow],
 ) -> Result<Vec<Vec<f32>>> {
     let tags = model.config().num_tags;
-    let pieces = pieces(rows, framed.window());
+    // What has no token could be anything.
+    let even = -(tags as f32).ln();
+    let mut all: Vec<Vec<f32>> = rows.iter().map(|row| vec![even; row.units * tags]).collect();
+    read(model, params, framed, (rows, &pieces(rows, framed.window())), &mut all)?;
+    Ok(all)
+}
+
+/// Writes what the pieces of some rows tell to its place in `all`: for each row (units, tags).
+fn read(
+    model: &TokenTagger,
+    params: &Params<f32>,
+    framed: Framed<'_>,
+    (rows, pieces): (&[UnitRow], &[Piece]),
+    all: &mut [Vec<f32>],
+) -> Result<()> {
+    let tags = model.config().num_tags;
     let lengths: Vec<usize> = pieces.iter().map(|piece| piece.read.len() + framed.frame.len()).collect();
     let batches = by_length(&lengths, BATCH_TOKENS);
     let found = side_by_side(&batches, |batch| {
         let packed = Packed::of(framed, rows, batch.iter().map(|&piece| &pieces[piece]));
         Ok(model.logits(params, packed.tokens(), packed.units())?)
     })?;
-    // What has no token could be anything.
-    let even = -(tags as f32).ln();
-    let mut all: Vec<Vec<f32>> = rows.iter().map(|row| vec![even; row.units * tags]).collect();
     for (logits, batch) in found.iter().zip(&batches) {
         let units = batch.iter().flat_map(|&piece| {
             let Piece { row, units, .. } = &pieces[piece];
@@ -171,13 +183,17 @@ pub(crate) fn log_probabilities(
         }
     }
     if all.iter().flatten().any(|x| x.is_nan()) {
-        let problem = tr!(
-            "the model gives a probability that is not a number: its weights are too large to use",
-            "モデルの確率が数値になりません。重みが大きすぎて使えません"
-        );
-        return Err(Error::NotFinite(problem));
+        return Err(not_finite());
     }
-    Ok(all)
+    Ok(())
+}
+
+/// That a probability is none.
+pub(crate) fn not_finite() -> Error {
+    Error::NotFinite(tr!(
+        "the model gives a probability that is not a number: its weights are too large to use",
+        "モデルの確率が数値になりません。重みが大きすぎて使えません"
+    ))
 }
 
 impl TaggerNetwork {
@@ -186,6 +202,43 @@ impl TaggerNetwork {
         let rows = unit_rows(&self.tokenizer, texts)?;
         let framed = Framed { frame: self.tokenizer.frame(), most: self.config.max_tokens };
         log_probabilities(&self.model, &self.params, framed, &rows)
+    }
+
+    /// The token that stands for what is hidden, and its name: the one that the encoder learnt to fill in, else that of unknown
+    /// words.
+    pub(crate) fn hiding(&self) -> (u32, String) {
+        let tokenizer = &self.tokenizer;
+        let mask = ["[MASK]", "<mask>"].into_iter().find_map(|name| tokenizer.id(name));
+        let id = mask.or_else(|| tokenizer.unknown()).unwrap_or(tokenizer.cls());
+        (id, tokenizer.token(id))
+    }
+
+    /// The log-probabilities of a text's tags with each of some parts, in bytes, hidden in turn: every token that has something of
+    /// it. `plain` are those of the whole text; of a long one only the windows with hidden tokens are read anew.
+    pub(crate) fn hidden(
+        &self,
+        text: &str,
+        units: &[Range<usize>],
+        parts: &[Range<usize>],
+        plain: &[f32],
+    ) -> Result<Vec<Vec<f32>>> {
+        let row = UnitRow::of(&self.tokenizer, text, units)?;
+        let spans = self.tokenizer.encode(text)?.spans;
+        let (mask, _) = self.hiding();
+        let framed = Framed { frame: self.tokenizer.frame(), most: self.config.max_tokens };
+        let (mut rows, mut changed) = (Vec::with_capacity(parts.len()), Vec::new());
+        let windows = pieces(std::slice::from_ref(&row), framed.window());
+        for (at, part) in parts.iter().enumerate() {
+            let is_hidden = |token: usize| spans[token].0 < part.end && part.start < spans[token].1;
+            let mut row = row.clone();
+            row.ids.iter_mut().enumerate().filter(|(token, _)| is_hidden(*token)).for_each(|(_, id)| *id = mask);
+            let anew = windows.iter().filter(|piece| piece.read.clone().any(is_hidden));
+            changed.extend(anew.map(|piece| Piece { row: at, ..piece.clone() }));
+            rows.push(row);
+        }
+        let mut all = vec![plain.to_vec(); parts.len()];
+        read(&self.model, &self.params, framed, (&rows, &changed), &mut all)?;
+        Ok(all)
     }
 }
 

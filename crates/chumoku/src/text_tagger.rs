@@ -13,7 +13,7 @@ use crate::models::TokenTagger;
 use crate::of_layers::of_layers;
 use crate::pretrained::read_tokenizer;
 use crate::scoring::SpanScores;
-use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig};
+use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite};
 use crate::text::TextTokenizer;
 use crate::text_classifier::check_labels;
 use crate::{Error, Result, tr};
@@ -173,13 +173,7 @@ impl TextTagger {
             return Ok(Vec::new());
         }
         let tags = self.tags();
-        let Some(sums) = Sums::of(emissions, transitions) else {
-            let problem = tr!(
-                "the model gives a probability that is not a number: its weights are too large to use",
-                "モデルの確率が数値になりません。重みが大きすぎて使えません"
-            );
-            return Err(Error::NotFinite(problem));
-        };
+        let sums = Sums::of(emissions, transitions).ok_or_else(not_finite)?;
         let mut places = Places { text, bytes: 0, characters: 0 };
         let span = |(range, kind): (Range<usize>, usize)| {
             let bytes = units[range.start].start..units[range.end - 1].end;

@@ -3,6 +3,7 @@
 use super::values::{at_least_one, found, from_one_to_1024, number};
 use super::{Precision, Reading, SetColumns};
 use crate::Usage;
+use chumoku::explain::AskedSpan;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -82,6 +83,19 @@ fn head(text: &str) -> Result<[usize; 2], String> {
     }
 }
 
+fn span(text: &str) -> Result<AskedSpan, String> {
+    let mut parts = text.splitn(3, ':');
+    let [start, end] = [(); 2].map(|()| parts.next().and_then(|part| part.parse::<usize>().ok()));
+    let label = parts.next().map(str::to_owned);
+    match (start, end) {
+        (Some(start), Some(end)) if label.as_deref() != Some("") => Ok(AskedSpan { start, end, label }),
+        _ => Err(chumoku::tr!(
+            "expected the first character, from 0, and the one behind the last, as 0:4 or 0:4:person",
+            "最初の文字（0 から）と最後の次の文字を、0:4 や 0:4:person のように指定してください"
+        )),
+    }
+}
+
 fn order(text: &str) -> Result<HeadOrder, String> {
     let names = HeadOrder::ALL.map(|(name, _)| name);
     let found = HeadOrder::ALL.into_iter().find(|(name, _)| *name == text);
@@ -99,10 +113,12 @@ fn share(text: &str) -> Result<f32, String> {
 const COMPARING: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
 
 /// What is of one text.
-const INPUT_ALONE: [&str; 7] = ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model"];
+const INPUT_ALONE: [&str; 8] =
+    ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model", "span"];
 
 /// What is of one explanation.
-const FAITHFULNESS_ALONE: [&str; 20] = [
+const FAITHFULNESS_ALONE: [&str; 21] = [
+    "span",
     "text",
     "input",
     "target",
@@ -126,7 +142,8 @@ const FAITHFULNESS_ALONE: [&str; 20] = [
 ];
 
 /// What is of one text, and not of the errors in a file.
-const ERRORS_ALONE: [&str; 19] = [
+const ERRORS_ALONE: [&str; 20] = [
+    "span",
     "text",
     "input",
     "faithfulness",
@@ -208,6 +225,10 @@ pub(crate) struct Explain {
     /// of two texts: the second
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
+    /// For a tagger: the span to explain, marked or not, in characters from 0, such as 0:4 or 0:4:person (default: all that are
+    /// marked)
+    #[arg(long, value_name = "START:END[:LABEL]", value_parser = span)]
+    pub(crate) span: Option<AskedSpan>,
     #[command(flatten)]
     pub(crate) set: SetColumns,
     /// How the effect of words is found

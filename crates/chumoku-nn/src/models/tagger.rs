@@ -3,7 +3,9 @@
 
 use super::text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 use crate::Result;
-use crate::layers::{DenseHead, Embedding, Head, HeadCache, Mode, Tokens, array, in_pool, numbers, numbers_mut, zeros};
+use crate::layers::{
+    AttentionRecord, DenseHead, Embedding, Head, HeadCache, Mode, Tokens, array, in_pool, numbers, numbers_mut, zeros,
+};
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{CrossEntropy, Error as KernelError, Real, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
@@ -141,6 +143,19 @@ impl TokenTagger {
         groups.iter().for_each(|x| all.extend_from_slice(numbers(&x.view())));
         let x = array((tokens.ids.len(), self.config.encoder.encoder.d_model), all)?;
         Ok(self.head.forward(p, self.at_units(p, &x, units, &places)?, Mode::Eval)?.0)
+    }
+
+    /// What the attention of every layer in turn is given and makes, the model reading one sequence once.
+    ///
+    /// # Errors
+    /// If an id or the length is beyond the model's.
+    pub fn each_record<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        each: &mut dyn FnMut(&AttentionRecord),
+    ) -> Result<()> {
+        self.encoder.each_record(p, tokens, each)
     }
 
     /// The mean loss of the tags of units, and its gradient, which is added to `grads` if it is finite.

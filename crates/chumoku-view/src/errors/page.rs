@@ -1,10 +1,9 @@
 //! Errors as one page.
 
 use super::{pairs, said_alone, said_group, said_method, said_rows, share};
+use crate::coloured::{both, colours, scale, words};
 use crate::figure::{Axis, Content, Figure, Map, Player, Scale, page};
-use crate::marked::most;
 use crate::marked_up;
-use crate::picture::{Paint, Theme, hex};
 use chumoku::explain::{ConfidentError, Errors};
 use chumoku::lang::{Lang, clean_text};
 use std::collections::BTreeMap;
@@ -14,8 +13,6 @@ use std::fmt::Write;
 const MOST_LABELS: usize = 20;
 /// Words of a text on the page.
 const MOST_WORDS: usize = 2_000;
-/// Steps of an effect's colour to either side.
-const STEPS: i32 = 8;
 
 /// The page of a model's errors, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
 /// asks nothing of the network.
@@ -30,8 +27,6 @@ pub fn errors_to_html(errors: &Errors, lang: Lang) -> String {
     let _ = writeln!(element, "<p class=\"sum\">{}</p>", say(&|lang| said_rows(errors, lang)));
     if !errors.errors.is_empty() {
         let _ = writeln!(element, "<p class=\"how\">{}</p>", say(&|lang| said_method(errors, lang)));
-        let scale: String =
-            (-STEPS..=STEPS).step_by(2).map(|step| format!("<i class=\"{}\"></i>", class(step))).collect();
         let ends = |at: usize| {
             say(&|lang| {
                 let ends = match lang {
@@ -50,8 +45,9 @@ pub fn errors_to_html(errors: &Errors, lang: Lang) -> String {
         });
         let _ = writeln!(
             element,
-            "<p class=\"scale\">− {} {scale} {} + <span class=\"note\">{note}</span></p>",
+            "<p class=\"scale\">− {} {} {} + <span class=\"note\">{note}</span></p>",
             ends(0),
+            scale(),
             ends(1)
         );
     }
@@ -80,37 +76,6 @@ pub fn errors_to_html(errors: &Errors, lang: Lang) -> String {
     page(&title(lang), &[[Lang::En, Lang::Ja].map(|lang| confusions(errors, title(lang), lang))], player, lang)
 }
 
-/// The same in both languages, of which the page shows one.
-fn both(first: Lang, said: &dyn Fn(Lang) -> String) -> String {
-    let one = |lang: Lang| {
-        let (code, hidden) = (lang.code(), if lang == first { "" } else { " hidden" });
-        format!("<span lang=\"{code}\" data-lang=\"{code}\"{hidden}>{}</span>", said(lang))
-    };
-    one(Lang::En) + &one(Lang::Ja)
-}
-
-/// The class of a step of the scale.
-fn class(step: i32) -> String {
-    match step {
-        0 => "w0".into(),
-        step if step > 0 => format!("w{step}"),
-        step => format!("v{}", -step),
-    }
-}
-
-/// The style sheet of all steps, light and dark.
-fn colours() -> String {
-    let mut style = String::new();
-    for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
-        for step in (-STEPS..=STEPS).filter(|&step| step != 0) {
-            let level = step as f32 / STEPS as f32;
-            let [back, ink] = [Paint::Signed(level), Paint::OnSigned(level)].map(|paint| hex(paint.rgb(theme)));
-            let _ = writeln!(style, "{prefix}.{}{{background:{back};color:{ink}}}", class(step));
-        }
-    }
-    style
-}
-
 fn article(error: &ConfidentError, place: usize, lang: Lang, element: &mut String) {
     let line = both(lang, &|lang| match lang {
         Lang::En => format!("line {}", error.line),
@@ -131,21 +96,7 @@ fn article(error: &ConfidentError, place: usize, lang: Lang, element: &mut Strin
         place + 1,
         100.0 * error.probability,
     );
-    let most = most(&error.words);
-    for word in error.words.iter().take(MOST_WORDS) {
-        let text = marked_up(&word.text);
-        let space = if word.is_spaced { " " } else { "" };
-        let step = word.effect.map_or(0, |effect| (effect / most.max(f32::MIN_POSITIVE) * STEPS as f32).round() as i32);
-        let _ = match (step, word.effect) {
-            (0, _) | (_, None) => write!(element, "{space}{text}"),
-            (step, Some(effect)) => {
-                write!(element, "{space}<span class=\"{}\" title=\"{effect:+.2}\">{text}</span>", class(step))
-            }
-        };
-    }
-    if error.words.len() > MOST_WORDS {
-        element.push_str(" …");
-    }
+    element.push_str(&words(&error.words, MOST_WORDS, &|_| (false, String::new())));
     element.push_str("</p></article>\n");
 }
 

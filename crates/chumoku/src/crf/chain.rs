@@ -186,6 +186,21 @@ pub(crate) fn best(emissions: &[f32], transitions: &Transitions) -> Vec<usize> {
     path
 }
 
+/// The path of the highest score among those that have at each position a label that is `allowed` there, and its score; none if
+/// there is no such path.
+pub(crate) fn best_of(
+    emissions: &[f32],
+    transitions: &Transitions,
+    allowed: impl Fn(usize, usize) -> bool,
+) -> Option<(Vec<usize>, f64)> {
+    let labels = transitions.labels;
+    let keep = |(at, e): (usize, &f32)| if allowed(at / labels, at % labels) { *e } else { f32::NEG_INFINITY };
+    let kept: Vec<f32> = emissions.iter().enumerate().map(keep).collect();
+    let path = best(&kept, transitions);
+    let score = score(&kept, transitions, &path);
+    score.is_finite().then_some((path, score))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +251,12 @@ mod tests {
             }
             let most = paths(n).max_by(|a, b| p(a).total_cmp(&p(b))).unwrap();
             assert_eq!(best(&emissions, &transitions), most);
+            for (at, label) in [(0, 1), (n - 1, 2)] {
+                let with = |path: &Vec<usize>| path[at] == label;
+                let expected = paths(n).filter(with).max_by(|a, b| p(a).total_cmp(&p(b))).unwrap();
+                let found = best_of(&emissions, &transitions, |t, y| t != at || y == label);
+                assert_eq!(found.map(|(path, _)| path), (p(&expected) > 0.0).then_some(expected));
+            }
             if n > 3 {
                 let is_span = |path: &Vec<usize>| path[1..3] == [1, 2] && path[3] != 2;
                 let expected: f64 = paths(n).filter(is_span).map(|path| p(&path)).sum();

@@ -7,27 +7,88 @@ use std::ops::Range;
 
 /// The features of each unit of a text.
 pub(crate) fn features(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u64>> {
+    each(text, units, unit, |look| look.hash)
+}
+
+/// The same features in words, and the units that each looks at.
+pub(crate) fn told(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<Told>> {
+    each(text, units, unit, |look| Told::of(&look))
+}
+
+fn each<T>(text: &str, units: &[Range<usize>], unit: SpanUnit, keep: impl Fn(Look<'_>) -> T + Copy) -> Vec<Vec<T>> {
     match unit {
-        SpanUnit::Words => of_words(text, units),
-        SpanUnit::Characters => of_characters(text, units),
+        SpanUnit::Words => of_words(text, units, keep),
+        SpanUnit::Characters => of_characters(text, units, keep),
+    }
+}
+
+/// A feature while it is gathered.
+struct Look<'a> {
+    hash: u64,
+    template: &'a str,
+    parts: &'a [&'a str],
+    /// The units that it looks at.
+    reach: Range<usize>,
+}
+
+/// A feature that can be told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) hash: u64,
+    /// What kind of thing it is.
+    pub(crate) feature: String,
+    /// Where that lies, in units from its own: the first and the last.
+    pub(crate) at: Option<[isize; 2]>,
+    /// What is seen there.
+    pub(crate) value: String,
+    /// The units that it looks at.
+    pub(crate) reach: Range<usize>,
+}
+
+impl Told {
+    fn of(look: &Look<'_>) -> Told {
+        let offset = |text: &str| text.parse::<isize>().ok();
+        // Characters are called by their number and the first, "2 -1".
+        let window = |name: &str| {
+            let (length, first) = name.split_once(' ')?;
+            let (length, first) = (offset(length)?, offset(first)?);
+            Some([first, first + length - 1])
+        };
+        let (feature, at, value) = match (look.template, look.parts) {
+            ("lower" | "shape", [at, value]) => (look.template, offset(at).map(|at| [at; 2]), (*value).to_owned()),
+            ("class", [name, value]) => ("classes", window(name), (*value).to_owned()),
+            (name, [value]) if window(name).is_some() => ("characters", window(name), (*value).to_owned()),
+            (name, parts) => (name, None, parts.join(" ")),
+        };
+        let value = value.replace(BORDER, "<border>");
+        Told { hash: look.hash, feature: feature.to_owned(), at, value, reach: look.reach.clone() }
     }
 }
 
 /// Gathers the features of one unit.
-struct Seen {
-    found: Vec<u64>,
+struct Seen<T, F> {
+    found: Vec<T>,
     buffer: String,
+    keep: F,
 }
 
-impl Seen {
-    fn add(&mut self, template: &str, parts: &[&str]) {
+impl<T, F: Fn(Look<'_>) -> T> Seen<T, F> {
+    /// Adds what lies in the units `reach`.
+    fn add(&mut self, template: &str, parts: &[&str], reach: Range<usize>) {
         self.buffer.clear();
         self.buffer.push_str(template);
         for part in parts {
             let _ = write!(self.buffer, "\u{1f}{part}");
         }
-        self.found.push(finalise(fnv1a(self.buffer.as_bytes())));
+        let hash = finalise(fnv1a(self.buffer.as_bytes()));
+        self.found.push((self.keep)(Look { hash, template, parts, reach }));
     }
+}
+
+/// The units from `first` to `last`, counted from unit `i`, that there are among `n`.
+fn reach(i: usize, [first, last]: [isize; 2], n: usize) -> Range<usize> {
+    let [start, end] = [first, last + 1].map(|offset| i.saturating_add_signed(offset).min(n));
+    start..end
 }
 
 /// Characters of a run that are looked at: every one of its characters looks at the run, so long ones would take the square of
@@ -62,7 +123,7 @@ fn shape(word: &str) -> String {
     out
 }
 
-fn of_words(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
+fn of_words<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) -> T + Copy) -> Vec<Vec<T>> {
     let words: Vec<&str> = units.iter().map(|unit| &text[unit.clone()]).collect();
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let shapes: Vec<String> = words.iter().map(|word| shape(word)).collect();
@@ -70,44 +131,45 @@ fn of_words(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
         i.checked_add_signed(offset).and_then(|i| list.get(i)).map_or(BORDER.to_owned(), Clone::clone)
     };
     let of_unit = |i: usize| {
-        let mut seen = Seen { found: Vec::with_capacity(40), buffer: String::new() };
-        seen.add("bias", &[]);
-        seen.add("word", &[words[i]]);
+        let mut seen = Seen { found: Vec::with_capacity(40), buffer: String::new(), keep };
+        let reach = |offsets: [isize; 2]| reach(i, offsets, units.len());
+        seen.add("bias", &[], 0..0);
+        seen.add("word", &[words[i]], reach([0, 0]));
         for offset in -2..=2 {
             let name = offset.to_string();
-            seen.add("lower", &[&name, &at(&lower, i, offset)]);
-            seen.add("shape", &[&name, &at(&shapes, i, offset)]);
+            seen.add("lower", &[&name, &at(&lower, i, offset)], reach([offset; 2]));
+            seen.add("shape", &[&name, &at(&shapes, i, offset)], reach([offset; 2]));
         }
         let near: Vec<String> = (-1..=1).map(|offset| at(&lower, i, offset)).collect();
         let forms: Vec<String> = (-1..=1).map(|offset| at(&shapes, i, offset)).collect();
-        seen.add("before-word", &[&near[0], &near[1]]);
-        seen.add("word-behind", &[&near[1], &near[2]]);
-        seen.add("shapes", &[&forms[0], &forms[1]]);
-        seen.add("shapes-behind", &[&forms[1], &forms[2]]);
-        seen.add("three-shapes", &[&forms[0], &forms[1], &forms[2]]);
-        seen.add("before-shape", &[&near[0], &forms[1]]);
-        seen.add("behind-shape", &[&near[2], &forms[1]]);
+        seen.add("before-word", &[&near[0], &near[1]], reach([-1, 0]));
+        seen.add("word-behind", &[&near[1], &near[2]], reach([0, 1]));
+        seen.add("shapes", &[&forms[0], &forms[1]], reach([-1, 0]));
+        seen.add("shapes-behind", &[&forms[1], &forms[2]], reach([0, 1]));
+        seen.add("three-shapes", &[&forms[0], &forms[1], &forms[2]], reach([-1, 1]));
+        seen.add("before-shape", &[&near[0], &forms[1]], reach([-1, 0]));
+        seen.add("behind-shape", &[&near[2], &forms[1]], reach([0, 1]));
         let letters: Vec<(usize, char)> = lower[i].char_indices().collect();
         let ends = letters.iter().map(|(at, _)| *at).chain([lower[i].len()]).collect::<Vec<usize>>();
         for n in 1..=4.min(letters.len()) {
-            seen.add("begins", &[&lower[i][..ends[n]]]);
-            seen.add("ends", &[&lower[i][ends[letters.len() - n]..]]);
+            seen.add("begins", &[&lower[i][..ends[n]]], reach([0, 0]));
+            seen.add("ends", &[&lower[i][ends[letters.len() - n]..]], reach([0, 0]));
         }
         for (name, offset) in [("ends-before", -1), ("ends-behind", 1)] {
             let word = at(&lower, i, offset);
             let from = word.char_indices().rev().nth(2).map_or(0, |(at, _)| at);
-            seen.add(name, &[&word[from..]]);
+            seen.add(name, &[&word[from..]], reach([offset; 2]));
         }
-        seen.add("length", &[&letters.len().min(12).to_string()]);
+        seen.add("length", &[&letters.len().min(12).to_string()], reach([0, 0]));
         if words[i].chars().all(char::is_uppercase) {
-            seen.add("capitals", &[&letters.len().min(4).to_string()]);
+            seen.add("capitals", &[&letters.len().min(4).to_string()], reach([0, 0]));
         }
         seen.found
     };
     (0..units.len()).map(of_unit).collect()
 }
 
-fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
+fn of_characters<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) -> T + Copy) -> Vec<Vec<T>> {
     let signs: Vec<&str> = units.iter().map(|unit| &text[unit.clone()]).collect();
     let classes: Vec<char> = signs.iter().map(|sign| class(sign.chars().next().unwrap_or(' '))).collect();
     let n = units.len();
@@ -127,8 +189,8 @@ fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
         run.map_or(BORDER.to_owned(), |run| signs[run.start..run.end.min(run.start + LONGEST_RUN)].concat())
     };
     let of_unit = |i: usize| {
-        let mut seen = Seen { found: Vec::with_capacity(60), buffer: String::new() };
-        seen.add("bias", &[]);
+        let mut seen = Seen { found: Vec::with_capacity(60), buffer: String::new(), keep };
+        seen.add("bias", &[], 0..0);
         let here = i as isize;
         // Everything of one to four characters that lies near, and classes likewise.
         for length in 1..=4_isize {
@@ -138,10 +200,11 @@ fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
                 }
                 let name = format!("{length} {first}");
                 let parts: Vec<&str> = (0..length).map(|k| at(here + first + k)).collect();
-                seen.add(&name, &[&parts.concat()]);
+                let reach = reach(i, [first, first + length - 1], n);
+                seen.add(&name, &[&parts.concat()], reach.clone());
                 if length <= 3 {
                     let kinds: String = (0..length).map(|k| class_at(here + first + k)).collect();
-                    seen.add("class", &[&name, &kinds]);
+                    seen.add("class", &[&name, &kinds], reach);
                 }
             }
         }
@@ -149,20 +212,22 @@ fn of_characters(text: &str, units: &[Range<usize>]) -> Vec<Vec<u64>> {
         let (place, left) = ((i - run.start).min(5).to_string(), (run.end - 1 - i).min(5).to_string());
         let whole = content(Some(run));
         let kind = classes[i].to_string();
-        seen.add("run", &[&whole]);
-        seen.add("run-place", &[&whole, &place]);
-        seen.add("place", &[&kind, &place]);
-        seen.add("left", &[&kind, &left]);
-        seen.add("place-left", &[&kind, &place, &left]);
-        let before = content(run_of[i].checked_sub(1).and_then(|r| runs.get(r)));
-        let behind = content(runs.get(run_of[i] + 1));
-        seen.add("run-before", &[&before]);
-        seen.add("run-behind", &[&behind]);
-        seen.add("run-behind-class", &[&kind, &behind]);
-        seen.add("run-before-class", &[&kind, &before]);
+        seen.add("run", &[&whole], run.clone());
+        seen.add("run-place", &[&whole, &place], run.clone());
+        seen.add("place", &[&kind, &place], run.clone());
+        seen.add("left", &[&kind, &left], run.clone());
+        seen.add("place-left", &[&kind, &place, &left], run.clone());
+        let [before, behind] = [run_of[i].checked_sub(1).and_then(|r| runs.get(r)), runs.get(run_of[i] + 1)];
+        let from = before.map_or(run.start, |before| before.start);
+        let to = behind.map_or(run.end, |behind| behind.end);
+        let [before, behind] = [before, behind].map(content);
+        seen.add("run-before", &[&before], from..run.start);
+        seen.add("run-behind", &[&behind], run.end..to);
+        seen.add("run-behind-class", &[&kind, &behind], i..to);
+        seen.add("run-before-class", &[&kind, &before], from..i + 1);
         // How the run ends tells what it is: 市, 大学, 株式会社.
         for n in 1..=2.min(run.len()) {
-            seen.add("run-ends", &[&kind, &signs[run.end - n..run.end].concat()]);
+            seen.add("run-ends", &[&kind, &signs[run.end - n..run.end].concat()], i.min(run.end - n)..run.end);
         }
         seen.found
     };
@@ -198,5 +263,37 @@ mod tests {
         };
         // How a run ends, in one character and in two; and of one that is short enough, the whole, with and without the place.
         assert_eq!((differing(40), differing(31)), (2, 4));
+    }
+
+    #[test]
+    fn what_a_feature_looks_at_is_told() {
+        for (unit, text, other) in [
+            (SpanUnit::Words, "Anna Brown met Mr. Keller, of OSLO", "q7"),
+            (SpanUnit::Characters, "田中さんはトヨタ自動車の社長に会った。", "7"),
+        ] {
+            let units = unit.cut(text);
+            let found = told(text, &units, unit);
+            let hashes = |told: &[Told]| told.iter().map(|told| told.hash).collect::<Vec<u64>>();
+            let plain = features(text, &units, unit);
+            assert_eq!(found.iter().map(|of_unit| hashes(of_unit)).collect::<Vec<_>>(), plain);
+            for (at, hidden) in units.iter().enumerate() {
+                let changed = format!("{}{other}{}", &text[..hidden.start], &text[hidden.end..]);
+                let changed = seen(&changed, unit);
+                for (of_unit, changed) in found.iter().zip(&changed) {
+                    for told in of_unit.iter().filter(|told| !told.reach.contains(&at)) {
+                        assert!(changed.contains(&told.hash), "{told:?} does not look at unit {at} of {text}");
+                    }
+                    // And what looks at it alone is gone.
+                    let alone = of_unit.iter().filter(|told| told.reach == (at..at + 1));
+                    let gone = alone.clone().filter(|told| !changed.contains(&told.hash)).count();
+                    assert!(2 * gone >= alone.count(), "unit {at} of {text}");
+                }
+            }
+        }
+        let of_anna = &told("Anna met", &SpanUnit::Words.cut("Anna met"), SpanUnit::Words)[0];
+        let find = |feature: &str, at| of_anna.iter().find(|told| told.feature == feature && told.at == at).unwrap();
+        assert_eq!(find("lower", Some([1, 1])).value, "met");
+        assert_eq!(find("lower", Some([-1, -1])).value, "<border>");
+        assert_eq!((find("word", None).value.as_str(), &find("word", None).reach), ("Anna", &(0..1)));
     }
 }

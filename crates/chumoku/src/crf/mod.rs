@@ -9,8 +9,8 @@ mod joined;
 mod tags;
 
 use crate::data::SpanUnit;
-pub(crate) use chain::{Sums, Transitions, best};
-pub(crate) use features::features;
+pub(crate) use chain::{Sums, Transitions, best, best_of};
+pub(crate) use features::{Told, features, told};
 pub(crate) use fit::{Corpus, Fit, Sentence, Settings};
 pub(crate) use joined::Halves;
 pub use joined::TaggerBlend;
@@ -31,8 +31,18 @@ pub(crate) struct Crf {
 impl Crf {
     /// The features of each unit that the model knows, by number.
     pub(crate) fn known(&self, text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u32>> {
-        let find = |hash: u64| self.hashes.binary_search(&hash).ok().map(|at| at as u32);
-        features(text, units, unit).into_iter().map(|seen| seen.into_iter().filter_map(find).collect()).collect()
+        let number = |hash: u64| self.number(hash);
+        features(text, units, unit).into_iter().map(|seen| seen.into_iter().filter_map(number).collect()).collect()
+    }
+
+    /// The number of a feature, if the model knows it.
+    pub(crate) fn number(&self, hash: u64) -> Option<u32> {
+        self.hashes.binary_search(&hash).ok().map(|at| at as u32)
+    }
+
+    /// The weights of a feature, one for each label.
+    pub(crate) fn of_feature(&self, number: u32, labels: usize) -> &[f32] {
+        &self.weights[number as usize * labels..][..labels]
     }
 
     /// Scores of each label at each unit.

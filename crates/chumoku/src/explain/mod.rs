@@ -2,7 +2,7 @@
 //! the prediction, and which heads do more than chance. Numbers and words alone; `chumoku-view` draws them.
 //!
 //! A classifier's text, a language model's and an encoder's are explained by an [`Explanation`], a translator's by an [`Alignment`],
-//! attention to one text as a model learns by [`Frame`]s.
+//! a tagger's by a [`TaggedText`], attention to one text as a model learns by [`Frame`]s.
 
 mod alignment;
 mod attention;
@@ -25,7 +25,9 @@ mod ngrams;
 mod recorded;
 mod roles;
 mod similarity;
+mod spans;
 mod statistics;
+mod tagger_attention;
 mod translation;
 mod vector;
 
@@ -47,4 +49,7 @@ pub use marked::MarkedWord;
 pub use merges::merges_of;
 pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};
+pub use spans::{
+    Against, AskedSpan, ExplainedSpan, FeatureEffect, FoundLabel, NetworkEffect, SpanHalf, TaggedText, TransitionEffect,
+};
 pub use vector::{Recorded, RecordedAnswer, RecordedDense, RecordedVector};

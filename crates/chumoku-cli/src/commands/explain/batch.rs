@@ -1,7 +1,9 @@
 //! `chumoku explain --input`: a picture for each line of a file.
 
 use super::model::{Explainer, Model};
-use super::{attention_flag, figure, figure_of_alignment, ngrams, place_in, place_in_alignment, with_attention};
+use super::{
+    attention_flag, figure, figure_of_alignment, ngrams, place_in, place_in_alignment, tagged, with_attention,
+};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Explain, View};
@@ -12,7 +14,7 @@ use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
 use chumoku::lang::system;
-use chumoku::{ModelKind, NgramClassifier, TextTranslator, tr};
+use chumoku::{ModelKind, NgramClassifier, TextTagger, TextTranslator, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
@@ -23,6 +25,7 @@ enum Of {
     Network(Model, [usize; 2]),
     Ngrams(&'static NgramClassifier),
     Translator(&'static TextTranslator),
+    Tagger(&'static TextTagger, Option<[usize; 2]>),
 }
 
 /// A picture for each line of a file.
@@ -35,10 +38,12 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         return Err(Usage(problem).into());
     }
     let kind = ModelKind::of(&args.model)?;
-    if kind != ModelKind::Ngrams {
-        with_attention(&args.model)?;
-    } else if let Some(flag) = attention_flag(args) {
-        return Err(ngrams::no_attention(flag).into());
+    match (kind, attention_flag(args)) {
+        (ModelKind::Tagger, _) | (ModelKind::Ngrams, None) => {}
+        (ModelKind::Ngrams, Some(flag)) => return Err(ngrams::no_attention(flag).into()),
+        _ => {
+            with_attention(&args.model)?;
+        }
     }
     let bytes = match input.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()),
@@ -74,6 +79,10 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let name = model_name(&args.model);
     let of = match kind {
         ModelKind::Translator => Of::Translator(load::translator(&args.model, args.precision)?),
+        ModelKind::Tagger => {
+            let (model, place) = tagged::checked(args)?;
+            Of::Tagger(model, place)
+        }
         ModelKind::Ngrams => Of::Ngrams(load::ngrams(&args.model, args.precision)?),
         _ => {
             let model = Model::load(&args.model, args.precision)?;
@@ -84,7 +93,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let columns = match &of {
         Of::Network(model, _) => model.columns(),
         Of::Ngrams(model) => model.columns(),
-        Of::Translator(_) => &[],
+        Of::Translator(_) | Of::Tagger(..) => &[],
     };
     tell_of_missing(columns, &args.set)?;
     let of_text = |text: &str| -> anyhow::Result<Figure> {
@@ -104,6 +113,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
                 let text = with_values(&text, model.columns(), &args.set)?;
                 figure(args, &model.explain(text.as_ref(), &name)?, [0, 0], lang)
             }
+            Of::Tagger(model, place) => tagged::picture(args, (model, *place), text, lang),
             Of::Translator(translator) => {
                 let alignment = translator.explain(text, None, &name)?;
                 let place = place_in_alignment(&alignment, args)?;

@@ -1,5 +1,5 @@
-//! `chumoku explain`: why a text got its class, what comes next in it, what makes it like another, or where a translation
-//! comes from.
+//! `chumoku explain`: why a text got its class or a span its label, what comes next in it, what makes it like another, or where a
+//! translation comes from.
 
 mod batch;
 mod errors;
@@ -7,6 +7,7 @@ mod faithfulness;
 mod model;
 mod ngrams;
 mod rows;
+mod tagged;
 
 use super::pictures::{Shown, terminal_options, write};
 use super::{columns, load, model_name, pairs};
@@ -83,7 +84,11 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     args.check()?;
     threads::start(args.threads)?;
-    check_method(args.method, ModelKind::of(&args.model)?)?;
+    let kind = ModelKind::of(&args.model)?;
+    check_method(args.method, kind)?;
+    if args.span.is_some() && kind != ModelKind::Tagger {
+        return Err(tagged::no_spans(kind).into());
+    }
     let lang = chumoku::lang::lang();
     if let Some(file) = &args.errors {
         return errors::run(args, file.as_deref(), lang);
@@ -98,9 +103,10 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
         return batch::run(args, input, lang);
     }
     let text = args.text.as_deref().unwrap_or_default();
-    match ModelKind::of(&args.model)? {
+    match kind {
         ModelKind::Translator => translation(args, text, lang),
         ModelKind::Ngrams => ngrams::run(args, text, lang),
+        ModelKind::Tagger => tagged::run(args, text, lang),
         _ => self_attention(args, text, lang),
     }
 }

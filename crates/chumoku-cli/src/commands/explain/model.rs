@@ -299,7 +299,7 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    fn new() -> LeftOut {
+    pub(super) fn new() -> LeftOut {
         LeftOut { last: Instant::now(), are_errors: false }
     }
 

@@ -1,6 +1,7 @@
 //! `chumoku explain --input --json -`: what each word does, for every row of a file.
 
 use super::model::{Explainer, Model};
+use super::tagged;
 use crate::args::{Explain, Method};
 use crate::commands::columns::asked_of;
 use crate::commands::stream::{Form, stream};
@@ -47,6 +48,7 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
     }
     let model = match ModelKind::of(&args.model)? {
         ModelKind::Ngrams => Explained::Ngrams(load::ngrams(&args.model, args.precision)?),
+        ModelKind::Tagger => return tagged::rows(args, input),
         ModelKind::Translator => {
             let problem = tr!(
                 "--input with --json: translations are explained one by one, or as pictures; leave --json out, or give one text",

@@ -1,0 +1,136 @@
+//! `chumoku explain` of a tagger: why each span is marked, by words and by features.
+
+use super::model::LeftOut;
+use super::rows::open;
+use super::{attention_flag, place};
+use crate::args::{Explain, View};
+use crate::commands::pictures::{Shown, terminal_options};
+use crate::commands::stream::{Form, stream};
+use crate::commands::{columns, load, model_name};
+use crate::{ExitCode, Usage};
+use chumoku::data::{ReadOptions, is_conll, load_spans};
+use chumoku::explain::{TaggedText, shorten};
+use chumoku::nn::EncoderConfig;
+use chumoku::{ModelKind, TextTagger, tr};
+use chumoku_view::{Figure, Lang, render_tagged, tagged_figure, tagged_to_html};
+use serde_json::{Map, Value};
+use std::io::{Write, stdout};
+use std::path::Path;
+
+/// Strongest features of a span that are given row by row.
+const FEATURES: usize = 20;
+
+/// Whether every flag is one for a tagger, with attention or without.
+fn check(args: &Explain, has_attention: bool) -> anyhow::Result<()> {
+    let others = [
+        ("--target", args.target.is_some()),
+        ("--view curves", args.view == Some(View::Curves)),
+        ("--without", !args.without.is_empty()),
+        ("--compare-text, --compare-head, --compare-model", args.compares()),
+    ];
+    let other = others.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
+    if let Some(flag) = other {
+        let problem = tr!(
+            "{flag}: not for a tagger; of that the effects of words and features on its spans are shown, and with a network its \
+             attention; leave it out",
+            "{flag}: 単語にラベルを付けるモデルでは使えません。示すのは、語と特徴がスパンに与える影響と、ネットワークがあればそのアテンションです。\
+             指定を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    if let (Some(flag), false) = (attention_flag(args), has_attention) {
+        let problem = tr!(
+            "{flag}: this tagger is a random field alone and has no attention; one that was trained with --from has. Leave {flag} out",
+            "{flag}: このモデルは条件付き確率場だけで、アテンションがありません。--from で学習したモデルにはあります。{flag} を外してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    columns::asked_of(&[], &args.set)?;
+    Ok(())
+}
+
+/// The model, and the layer and head to show of its network, if it has one.
+pub(super) fn checked(args: &Explain) -> anyhow::Result<(&'static TextTagger, Option<[usize; 2]>)> {
+    let model = load::tagger(&args.model, args.precision)?;
+    check(args, model.has_network())?;
+    let encoder = model.config().network.as_ref().map(|network| &network.model.encoder.encoder);
+    let place = |encoder: &EncoderConfig| place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
+    Ok((model, encoder.map(place).transpose()?))
+}
+
+/// The picture that is asked for: of attention, or of the effects of words.
+pub(super) fn picture(
+    args: &Explain,
+    (model, place): (&TextTagger, Option<[usize; 2]>),
+    text: &str,
+    lang: Lang,
+) -> anyhow::Result<Figure> {
+    let name = model_name(&args.model);
+    match place.filter(|_| args.view.is_some_and(View::is_of_attention)) {
+        Some(place) => {
+            let attention = model.attention(text, &name)?.expect("a network has attention");
+            super::figure(args, &attention, place, lang)
+        }
+        None => Ok(tagged_figure(&model.explain(text, &name, args.span.as_ref(), &mut |_, _| {})?, lang)),
+    }
+}
+
+/// That a span is asked of a model that marks none.
+pub(super) fn no_spans(kind: ModelKind) -> Usage {
+    Usage(tr!(
+        "--span: for a tagger, which marks spans in texts; this model is {}; leave it out",
+        "--span: テキストの中のスパンを示すモデルで使えます。このモデルは{}です。指定を外してください",
+        kind.describe()
+    ))
+}
+
+pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+    let (model, place) = checked(args)?;
+    let (mut progress, name) = (LeftOut::new(), model_name(&args.model));
+    let tagged = model.explain(text, &name, args.span.as_ref(), &mut |done, all| progress.show(done, all))?;
+    let figure = match args.view.is_some_and(View::is_of_attention) {
+        true => picture(args, (model, place), text, lang)?,
+        false => tagged_figure(&tagged, lang),
+    };
+    let shown_text = match args.view {
+        Some(_) => figure.to_text(&terminal_options(lang)),
+        None => render_tagged(&tagged, &terminal_options(lang)),
+    };
+    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(shown_text) };
+    let page = || {
+        let attention = model.attention(text, &name)?;
+        Ok(tagged_to_html(&tagged, attention.as_ref().zip(place), lang))
+    };
+    shown.show(&args.pictures, &figure, page, || shorten(serde_json::to_value(&tagged).expect("plain data")))
+}
+
+/// An object for each row of a file on standard output, in their order.
+pub(super) fn rows(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
+    let (model, _) = checked(args)?;
+    let name = model_name(&args.model);
+    // What comes through a pipe can be read once, and has a text a line or row.
+    if input.is_file() && is_conll(input, &ReadOptions::default())? {
+        let mut out = stdout().lock();
+        for row in load_spans(input, &ReadOptions::default())?.examples {
+            writeln!(out, "{}", object(model.explain_row(&row, &name, &mut |_, _| {})?))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let unanswered = Map::from_iter([("spans".to_owned(), Value::Null)]);
+    stream(open(input, false, Vec::new())?, Form::Objects { unanswered }, false, |texts| {
+        let one = |text: &&str| Ok(vec![object(model.explain(text, &name, None, &mut |_, _| {})?)]);
+        texts.iter().map(one).collect()
+    })
+}
+
+/// An explanation without the model's name, which is the same in every row, and with the strongest features of each span.
+fn object(mut tagged: TaggedText) -> Value {
+    let features =
+        tagged.spans.iter_mut().filter_map(|span| span.against.as_mut()).map(|against| &mut against.features);
+    features.for_each(|features| features.truncate(FEATURES));
+    let mut found = shorten(serde_json::to_value(&tagged).expect("plain data"));
+    if let Value::Object(found) = &mut found {
+        found.shift_remove("model");
+    }
+    found
+}

@@ -1,0 +1,71 @@
+//! Words with what they do, as running text in colours on a page.
+
+use crate::marked::most;
+use crate::marked_up;
+use crate::picture::{Paint, Theme, hex};
+use chumoku::explain::MarkedWord;
+use chumoku::lang::Lang;
+use std::fmt::Write;
+
+/// Steps of an effect's colour to either side.
+const STEPS: i32 = 8;
+
+/// The same in both languages, of which the page shows one.
+pub(crate) fn both(first: Lang, said: &dyn Fn(Lang) -> String) -> String {
+    let one = |lang: Lang| {
+        let (code, hidden) = (lang.code(), if lang == first { "" } else { " hidden" });
+        format!("<span lang=\"{code}\" data-lang=\"{code}\"{hidden}>{}</span>", said(lang))
+    };
+    one(Lang::En) + &one(Lang::Ja)
+}
+
+/// The class of a step of the scale.
+fn class(step: i32) -> String {
+    match step {
+        0 => "w0".into(),
+        step if step > 0 => format!("w{step}"),
+        step => format!("v{}", -step),
+    }
+}
+
+/// The scale of colours, from what speaks against to what speaks for.
+pub(crate) fn scale() -> String {
+    (-STEPS..=STEPS).step_by(2).map(|step| format!("<i class=\"{}\"></i>", class(step))).collect()
+}
+
+/// The style sheet of all steps, light and dark.
+pub(crate) fn colours() -> String {
+    let mut style = String::new();
+    for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
+        for step in (-STEPS..=STEPS).filter(|&step| step != 0) {
+            let level = step as f32 / STEPS as f32;
+            let [back, ink] = [Paint::Signed(level), Paint::OnSigned(level)].map(|paint| hex(paint.rgb(theme)));
+            let _ = writeln!(style, "{prefix}.{}{{background:{back};color:{ink}}}", class(step));
+        }
+    }
+    style
+}
+
+/// Words in colours, at the most so many; `more` says whether a word is marked, and what stands behind its number.
+pub(crate) fn words(words: &[MarkedWord], shown: usize, more: &dyn Fn(usize) -> (bool, String)) -> String {
+    let most = most(words);
+    let mut out = String::new();
+    for (i, word) in words.iter().take(shown).enumerate() {
+        let text = marked_up(&word.text);
+        let space = if word.is_spaced { " " } else { "" };
+        let step = word.effect.map_or(0, |effect| (effect / most.max(f32::MIN_POSITIVE) * STEPS as f32).round() as i32);
+        let (is_marked, behind) = more(i);
+        let text = if is_marked { format!("<u>{text}</u>") } else { text };
+        let _ = match (step, word.effect) {
+            (0, _) | (_, None) if behind.is_empty() => write!(out, "{space}{text}"),
+            (_, None) => write!(out, "{space}{text}"),
+            (step, Some(effect)) => {
+                write!(out, "{space}<span class=\"{}\" title=\"{effect:+.2}{behind}\">{text}</span>", class(step))
+            }
+        };
+    }
+    if words.len() > shown {
+        out.push_str(" …");
+    }
+    out
+}

@@ -1,0 +1,532 @@
+//! Why a tagger marked what it marked: what each word does to a span's probability, and which features of the random field spoke
+//! for its labels.
+
+use super::attribution::Method;
+use super::classifier::log_odds;
+use super::marked::{MarkedWord, marked};
+use crate::crf::{Halves, Sums, TaggerBlend, Told, Transitions, best, best_of, told};
+use crate::data::{Span, SpanUnit, SpannedText};
+use crate::tagger_network::not_finite;
+use crate::text::{Encoded, words_of};
+use crate::text_tagger::{Cut, FoundSpan, TextTagger, units};
+use crate::{Error, Result, tr};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::ops::Range;
+
+/// Words hidden at a time.
+const BATCH_WORDS: usize = 256;
+
+/// The spans of a text, and why a tagger marked them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaggedText {
+    /// Name of the model's folder, without its path.
+    pub model: String,
+    /// The text as it was given.
+    pub text: String,
+    /// How effects were found: "leave-one-out".
+    pub method: String,
+    /// What an effect is.
+    pub unit: String,
+    /// With a network: the token that it reads in the place of each token of a hidden word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_by: Option<String>,
+    /// With a network: how much it and the random field count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blend: Option<TaggerBlend>,
+    /// The spans that were found, in their order, or the one that was asked for.
+    pub spans: Vec<ExplainedSpan>,
+}
+
+/// A span, and what speaks for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExplainedSpan {
+    /// Where it is, what, and how probable.
+    #[serde(flatten)]
+    pub span: FoundSpan,
+    /// Whether it is among those that the model marks; one that was asked for may not be.
+    pub is_found: bool,
+    /// The words of the text, each with the log-odds of just this span minus those with the word hidden.
+    pub words: Vec<MarkedWord>,
+    /// What the network says by itself, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<SpanHalf>,
+    /// What the random field then says by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crf: Option<SpanHalf>,
+    /// The likeliest labels with the span, held against others; none where there are no others.
+    pub against: Option<Against>,
+}
+
+/// What one half of a tagger says of a span.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SpanHalf {
+    /// The probability that it gives to the span.
+    pub probability: f64,
+    /// As in [`ExplainedSpan::words`], of this half alone.
+    pub effects: Vec<f32>,
+}
+
+/// The score of the likeliest labels of a text that have a span, minus that of others: ln of how much likelier they are. It is the sum of
+/// what follows.
+///
+/// The others are, of a span that is marked, the likeliest labels in which none of its words has its kind; of one that is not, those
+/// that the model gives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Against {
+    /// What the others mark that the first do not; empty for nothing.
+    pub spans: Vec<FoundLabel>,
+    /// The score with the span.
+    pub score: f64,
+    /// The score of the others.
+    pub other_score: f64,
+    /// The first minus the second.
+    pub difference: f64,
+    /// The part of the random field's features: the sum of [`Against::features`].
+    pub from_features: f64,
+    /// The part of its transitions.
+    pub from_transitions: f64,
+    /// The part of the network; 0 without one.
+    pub from_network: f64,
+    /// The features that the model knows, of words whose labels differ, the strongest first.
+    pub features: Vec<FeatureEffect>,
+    /// The transitions that differ, in their order.
+    pub transitions: Vec<TransitionEffect>,
+    /// What the network says of the words whose labels differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkEffect>,
+}
+
+/// A span without a probability.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FoundLabel {
+    /// Where it is, and what.
+    #[serde(flatten)]
+    pub span: Span,
+    /// Its text.
+    pub text: String,
+}
+
+/// What a feature of the random field does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FeatureEffect {
+    /// The word or character that has it.
+    pub word: String,
+    /// The first character of that, from 0.
+    pub start: usize,
+    /// Its label with the span: `O`, or `B-` or `I-` and a kind; where each word has a label, that.
+    pub label: String,
+    /// Its label in the others.
+    pub other: String,
+    /// What kind of thing is seen.
+    pub feature: String,
+    /// Where that lies, in words or characters from this one: the first and the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<[isize; 2]>,
+    /// What is seen there.
+    pub value: String,
+    /// The feature's weight for `label`.
+    pub weight: f32,
+    /// Its weight for `other`.
+    pub other_weight: f32,
+    /// The first minus the second, times the random field's share of the blend.
+    pub effect: f64,
+}
+
+/// What two labels in a row do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TransitionEffect {
+    /// The word or character that has the second label.
+    pub word: String,
+    /// The labels with the span; the first is none at the beginning of the text.
+    pub labels: [Option<String>; 2],
+    /// The others' labels.
+    pub others: [Option<String>; 2],
+    /// The weight of the first minus that of the second, times the random field's share of the blend.
+    pub effect: f64,
+}
+
+/// What the network does at a word.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NetworkEffect {
+    /// The word or character.
+    pub word: String,
+    /// Its label with the span.
+    pub label: String,
+    /// Its label in the others.
+    pub other: String,
+    /// The log-probability of the first minus that of the second, times the network's share of the blend.
+    pub effect: f64,
+}
+
+/// A span to explain, whether it is marked or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedSpan {
+    /// Its first character, from 0.
+    pub start: usize,
+    /// The character behind its last.
+    pub end: usize,
+    /// Its kind; none for the most probable.
+    pub label: Option<String>,
+}
+
+/// Units of a span, and its kind.
+type Place = (Range<usize>, usize);
+
+/// A text while it is explained.
+struct Subject<'a> {
+    tagger: &'a TextTagger,
+    text: &'a str,
+    units: &'a [Range<usize>],
+    /// The features of each unit that the model knows, with their numbers.
+    known: Vec<Vec<(u32, Told)>>,
+    halves: Halves,
+}
+
+impl TextTagger {
+    /// Explains the spans of a text, or the one that is `asked` for; `name` is what the model is called, and `progress` is told how
+    /// many words have been hidden so far, and of how many.
+    ///
+    /// A word is left out by hiding it: of the random field, every feature that looks at it is dropped, those of its neighbours among
+    /// them; the network reads a mask in the place of its tokens. Words keep their number, so a span can lose its own words.
+    ///
+    /// # Errors
+    /// If the text is empty or cannot be read as tokens, or what is asked for is no span of it.
+    pub fn explain(
+        &self,
+        text: &str,
+        name: &str,
+        asked: Option<&AskedSpan>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<TaggedText> {
+        self.explain_cut((text, self.config.unit.cut(text)), name, asked, progress)
+    }
+
+    /// The same of a text that a file has cut into words.
+    ///
+    /// # Errors
+    /// See [`TextTagger::explain`].
+    pub fn explain_row(
+        &self,
+        row: &SpannedText,
+        name: &str,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<TaggedText> {
+        self.explain_cut((&row.text, units(row, self.config.unit)), name, None, progress)
+    }
+
+    fn explain_cut(
+        &self,
+        cut: Cut<'_>,
+        name: &str,
+        asked: Option<&AskedSpan>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<TaggedText> {
+        if cut.1.is_empty() {
+            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
+        }
+        let halves = self.halves(std::slice::from_ref(&cut))?.remove(0);
+        let (text, units) = cut;
+        let known = told(text, &units, self.config.unit).into_iter().map(|seen| {
+            seen.into_iter().filter_map(|told| self.crf.number(told.hash).map(|number| (number, told))).collect()
+        });
+        let known = known.collect();
+        let subject = Subject { tagger: self, text, units: &units, known, halves };
+        let shares = self.shares();
+        let transitions = shares.transitions(&self.crf, self.tags());
+        let marked = self.tags().decode(&best(&shares.emissions(&subject.halves), &transitions));
+        let places = match asked {
+            None => marked.clone(),
+            Some(asked) => vec![subject.asked(asked, &transitions)?],
+        };
+        Ok(TaggedText {
+            model: name.to_owned(),
+            text: text.to_owned(),
+            method: Method::LeaveOneOut.name().to_owned(),
+            unit: UNIT.to_owned(),
+            hidden_by: self.network.as_ref().map(|network| network.hiding().1),
+            blend: self.network.as_ref().map(|network| network.config.blend),
+            spans: subject.spans(&places, &marked, progress)?,
+        })
+    }
+}
+
+/// As [`TaggedText::unit`] says it.
+const UNIT: &str = "change in the span's log-odds when the word is hidden";
+
+impl Subject<'_> {
+    /// The words, in units: of a text that is read by characters those of its script.
+    fn words(&self) -> Vec<Range<usize>> {
+        let n = self.units.len();
+        if self.tagger.config.unit == SpanUnit::Words {
+            return (0..n).map(|i| i..i + 1).collect();
+        }
+        let spans = self.units.iter().map(|unit| (unit.start, unit.end)).collect();
+        let encoded = Encoded { ids: vec![0; n], spans, units: (0..n as u32).collect(), ..Encoded::default() };
+        words_of(self.text, &encoded).into_iter().map(|word| word.tokens).filter(|word| !word.is_empty()).collect()
+    }
+
+    /// The bytes of some units.
+    fn bytes(&self, units: &Range<usize>) -> Range<usize> {
+        self.units[units.start].start..self.units[units.end - 1].end
+    }
+
+    fn character(&self, byte: usize) -> usize {
+        self.text[..byte].chars().count()
+    }
+
+    /// The place that is asked for.
+    fn asked(&self, asked: &AskedSpan, transitions: &Transitions) -> Result<Place> {
+        let (start, end) = (asked.start, asked.end);
+        let length = self.text.chars().count();
+        let fault = |problem: String| Err(Error::Setting(format!("{start}:{end}: {problem}")));
+        if start >= end || end > length {
+            return fault(tr!(
+                "expected a span within the {length} characters of the text: the first from 0, and the one behind the last",
+                "テキストは {length} 文字です。その中の最初の文字（0 から）と最後の次の文字を指定してください"
+            ));
+        }
+        let byte = |at: usize| self.text.char_indices().nth(at).map_or(self.text.len(), |(byte, _)| byte);
+        let bytes = byte(start)..byte(end);
+        let covers = |unit: &Range<usize>| unit.start < bytes.end && bytes.start < unit.end;
+        let Some(first) = self.units.iter().position(covers) else {
+            return fault(tr!("there is no word there", "そこに語はありません"));
+        };
+        let range = first..self.units.iter().rposition(covers).map_or(first, |last| last) + 1;
+        if self.bytes(&range) != bytes {
+            let whole = self.bytes(&range);
+            let [from, to] = [whole.start, whole.end].map(|at| self.character(at));
+            return fault(tr!(
+                "expected the borders of words; the words there are {from}:{to}, {}",
+                "語の境界を指定してください。そこにある語は {from}:{to}、{} です",
+                crate::lang::lang().quoted(&self.text[whole])
+            ));
+        }
+        let tags = self.tagger.tags();
+        if tags.each_word && range.len() > 1 {
+            return fault(tr!(
+                "this model gives each word its label; ask for one word",
+                "このモデルは語ごとにラベルを付けます。1 語を指定してください"
+            ));
+        }
+        let labels = self.tagger.labels();
+        let kind = match &asked.label {
+            Some(label) => match labels.iter().position(|other| other == label) {
+                Some(kind) => kind,
+                None => {
+                    let known = labels.join(", ");
+                    return fault(tr!("{label:?}: expected one of {known}", "{label:?}: 使えるラベル: {known}"));
+                }
+            },
+            None => {
+                let places: Vec<Place> = (0..labels.len()).map(|kind| (range.clone(), kind)).collect();
+                let chances = self.chances(&self.halves, self.tagger.shares(), transitions, &places)?;
+                (1..chances.len()).fold(0, |best, kind| if chances[kind] > chances[best] { kind } else { best })
+            }
+        };
+        Ok((range, kind))
+    }
+
+    /// The probability of each place.
+    fn chances(
+        &self,
+        halves: &Halves,
+        shares: TaggerBlend,
+        transitions: &Transitions,
+        places: &[Place],
+    ) -> Result<Vec<f64>> {
+        let tags = self.tagger.tags();
+        let sums = Sums::of(&shares.emissions(halves), transitions).ok_or_else(not_finite)?;
+        let of = |(range, kind): &Place| {
+            sums.probability(transitions, range.start, &tags.path(*kind, range.len()), tags.inside(*kind))
+        };
+        Ok(places.iter().map(of).collect())
+    }
+
+    /// The random field's scores without every feature that looks at some units.
+    fn without(&self, hidden: &Range<usize>) -> Vec<f32> {
+        let (crf, labels) = (&self.tagger.crf, self.tagger.tags().count());
+        let looks = |reach: &Range<usize>| reach.start < hidden.end && hidden.start < reach.end;
+        let mut scores = self.halves.crf.clone();
+        for (row, seen) in scores.chunks_exact_mut(labels).zip(&self.known) {
+            if seen.iter().any(|(_, told)| looks(&told.reach)) {
+                row.fill(0.0);
+                for (number, _) in seen.iter().filter(|(_, told)| !looks(&told.reach)) {
+                    row.iter_mut().zip(crf.of_feature(*number, labels)).for_each(|(score, weight)| *score += weight);
+                }
+            }
+        }
+        scores
+    }
+
+    fn spans(
+        &self,
+        places: &[Place],
+        marked_places: &[Place],
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<ExplainedSpan>> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tagger = self.tagger;
+        let whole = tagger.shares();
+        // The whole; then, where there are two, each half alone.
+        let asked = match tagger.has_network() {
+            true => vec![whole, TaggerBlend::NETWORK, TaggerBlend::CRF],
+            false => vec![whole],
+        };
+        let asked: Vec<(TaggerBlend, Transitions)> =
+            asked.into_iter().map(|shares| (shares, shares.transitions(&tagger.crf, tagger.tags()))).collect();
+        let chances = |halves: &Halves| -> Result<Vec<Vec<f64>>> {
+            asked.iter().map(|(shares, transitions)| self.chances(halves, *shares, transitions, places)).collect()
+        };
+        let with = chances(&self.halves)?;
+        let words = self.words();
+        let bytes: Vec<Range<usize>> = words.iter().map(|word| self.bytes(word)).collect();
+        // By word, by half, by place.
+        let mut without: Vec<Vec<Vec<f64>>> = Vec::with_capacity(words.len());
+        for (words_of_batch, parts) in words.chunks(BATCH_WORDS).zip(bytes.chunks(BATCH_WORDS)) {
+            progress(without.len(), words.len());
+            let network = match &tagger.network {
+                Some(network) => network.hidden(self.text, self.units, parts, &self.halves.network)?,
+                None => vec![Vec::new(); parts.len()],
+            };
+            let of = |(word, network): (&Range<usize>, Vec<f32>)| chances(&Halves { crf: self.without(word), network });
+            without.extend(words_of_batch.par_iter().zip(network).map(of).collect::<Result<Vec<_>>>()?);
+        }
+        progress(words.len(), words.len());
+        let span = |(at, place): (usize, &Place)| -> Result<ExplainedSpan> {
+            let effects = |half: usize| -> Vec<f32> {
+                let own = log_odds(with[half][at]);
+                without.iter().map(|chances| (own - log_odds(chances[half][at])) as f32).collect()
+            };
+            let of_half = |half: usize| {
+                (half < asked.len()).then(|| SpanHalf { probability: with[half][at], effects: effects(half) })
+            };
+            let bytes_of_span = self.bytes(&place.0);
+            let [start, end] = [bytes_of_span.start, bytes_of_span.end].map(|at| self.character(at));
+            let label = tagger.config.labels[place.1].clone();
+            let is_found = marked_places.contains(place);
+            Ok(ExplainedSpan {
+                span: FoundSpan {
+                    span: Span { start, end, label },
+                    text: self.text[bytes_of_span].to_owned(),
+                    probability: with[0][at],
+                },
+                is_found,
+                words: marked(self.text, bytes.iter().cloned().zip(effects(0))),
+                network: of_half(1),
+                crf: of_half(2),
+                against: self.against(place, is_found, whole, &asked[0].1),
+            })
+        };
+        places.iter().enumerate().map(span).collect()
+    }
+
+    /// What a label is called.
+    fn tag(&self, tag: usize) -> String {
+        let (tags, labels) = (self.tagger.tags(), self.tagger.labels());
+        match tag {
+            _ if tags.each_word => labels[tag].clone(),
+            0 => "O".to_owned(),
+            inside if inside.is_multiple_of(2) => format!("I-{}", labels[inside / 2 - 1]),
+            begin => format!("B-{}", labels[begin / 2]),
+        }
+    }
+
+    /// The likeliest labels with a span against others: of one that is marked, the likeliest in which none of its words has its kind;
+    /// of one that is not, those that the model gives.
+    fn against(
+        &self,
+        (range, kind): &Place,
+        is_found: bool,
+        shares: TaggerBlend,
+        transitions: &Transitions,
+    ) -> Option<Against> {
+        let tags = self.tagger.tags();
+        let emissions = shares.emissions(&self.halves);
+        let (own, inside) = (tags.path(*kind, range.len()), tags.inside(*kind));
+        let (path, score) = best_of(&emissions, transitions, |t, label| match range.contains(&t) {
+            true => own[t - range.start] == label,
+            false => t != range.end || Some(label) != inside,
+        })?;
+        let of_kind = |label: usize| label == own[0] || Some(label) == inside;
+        let (other, other_score) = match is_found {
+            true => best_of(&emissions, transitions, |t, label| !range.contains(&t) || !of_kind(label))?,
+            false => best_of(&emissions, transitions, |_, _| true)?,
+        };
+        Some(self.difference([(&path, score), (&other, other_score)], shares))
+    }
+
+    /// The difference of two scores, part by part.
+    fn difference(&self, [(path, score), (other, other_score)]: [(&[usize], f64); 2], shares: TaggerBlend) -> Against {
+        let (tagger, tags) = (self.tagger, self.tagger.tags());
+        let labels = tags.count();
+        let [of_crf, of_network] = [shares.crf, shares.network].map(f64::from);
+        let word = |t: usize| self.text[self.units[t].clone()].to_owned();
+        let (mut features, mut transitions, mut network) = (Vec::new(), Vec::new(), Vec::new());
+        let label_before = |path: &[usize], t: usize| if t == 0 { labels } else { path[t - 1] };
+        for t in 0..path.len() {
+            let [y, z] = [path[t], other[t]];
+            let [from, other_from] = [path, other].map(|path| label_before(path, t));
+            if [from, y] != [other_from, z] {
+                let weight = |from: usize, to: usize| f64::from(tagger.crf.transitions[from * labels + to]);
+                let named = |from: usize, to: usize| [(from < labels).then(|| self.tag(from)), Some(self.tag(to))];
+                transitions.push(TransitionEffect {
+                    word: word(t),
+                    labels: named(from, y),
+                    others: named(other_from, z),
+                    effect: of_crf * (weight(from, y) - weight(other_from, z)),
+                });
+            }
+            if y == z {
+                continue;
+            }
+            let (label, other) = (self.tag(y), self.tag(z));
+            if let [_, ..] = self.halves.network[..] {
+                let log_p = |label: usize| f64::from(self.halves.network[t * labels + label]);
+                let effect = of_network * (log_p(y) - log_p(z));
+                network.push(NetworkEffect { word: word(t), label: label.clone(), other: other.clone(), effect });
+            }
+            let start = self.character(self.units[t].start);
+            for (number, told) in &self.known[t] {
+                let weights = tagger.crf.of_feature(*number, labels);
+                let effect = of_crf * (f64::from(weights[y]) - f64::from(weights[z]));
+                if effect != 0.0 {
+                    features.push(FeatureEffect {
+                        word: word(t),
+                        start,
+                        label: label.clone(),
+                        other: other.clone(),
+                        feature: told.feature.clone(),
+                        at: told.at,
+                        value: told.value.clone(),
+                        weight: weights[y],
+                        other_weight: weights[z],
+                        effect,
+                    });
+                }
+            }
+        }
+        features.sort_by(|a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        let marked = tags.decode(path);
+        let instead = tags.decode(other).into_iter().filter(|place| !marked.contains(place)).map(|(range, kind)| {
+            let bytes = self.bytes(&range);
+            let [start, end] = [bytes.start, bytes.end].map(|at| self.character(at));
+            let span = Span { start, end, label: tagger.config.labels[kind].clone() };
+            FoundLabel { span, text: self.text[bytes].to_owned() }
+        });
+        Against {
+            spans: instead.collect(),
+            score,
+            other_score,
+            difference: score - other_score,
+            from_features: features.iter().map(|feature| feature.effect).sum(),
+            from_transitions: transitions.iter().map(|transition| transition.effect).sum(),
+            from_network: network.iter().map(|network| network.effect).sum(),
+            features,
+            transitions,
+            network,
+        }
+    }
+}
