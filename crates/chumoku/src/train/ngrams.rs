@@ -5,13 +5,14 @@ use super::card::{
     class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
     risk_coverage, score_table, this_model, use_section,
 };
+use super::changes::Changes;
 use super::folds::cross_validate;
 use super::names::label;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, SeenTexts, TrainingData};
+use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
 use crate::lang::wording::thousands;
@@ -82,17 +83,26 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
         Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
     });
-    let ngrams = refit(data, &chosen, found, settings, stop, observe)?;
-    let config = NgramClassifierConfig {
+    let mut config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
         hierarchy: data.hierarchy.clone(),
         scale,
         caution,
-        ngrams: ngrams.scheme().clone(),
+        ngrams: chosen.scheme().clone(),
     };
-    let model = NgramClassifier { config, ngrams, thresholds: None };
+    let before = options.from.as_deref().filter(|_| data.further.is_some()).map(NgramClassifier::load).transpose()?;
+    let mut changes = match &before {
+        None => None,
+        Some(before) => Changes::begin(data, before.labels(), &|texts| before.predict(texts), options.seed)?,
+    };
+    let again = refit(data, &chosen, found, settings, stop, observe)?;
+    config.ngrams = again.scheme().clone();
+    let model = NgramClassifier { config: config.clone(), ngrams: chosen, thresholds: None };
+    changes.iter_mut().try_for_each(|changes| changes.before_refit(&|texts| model.predict(texts)))?;
+    let model = NgramClassifier { config, ngrams: again, thresholds: None };
+    changes.iter_mut().try_for_each(|changes| changes.after_refit(&|texts| model.predict(texts)))?;
     let (rows, scored_on) = report_rows(data);
     let test = model.scores(rows, options.seed)?;
     let predictions = model.predict(&rows.texts())?;
@@ -107,6 +117,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         "interrupted": false,
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "labels": data.labels,
+        "files": data.sources,
         "data_sha256": data.fingerprint(),
         "features": model.num_features(),
         "c": c,
@@ -128,8 +139,13 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let mut card = card(&model, data, [&test, &majority], options.seed);
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
+    if let Some(changes) = changes {
+        let (figures, section) = changes.report();
+        metrics["further"] = figures;
+        card += &section;
+    }
     let mut files = model.files();
-    files.push(seen(data));
+    files.push(seen(data, options)?);
     if let Some(tuned) = tuned {
         tuned.report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
     }
@@ -283,6 +299,10 @@ fn train<A: Target>(
 }
 
 /// The file that tells which texts were trained on or chosen by.
-pub(super) fn seen<A: Answer>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
-    (TRAINED_ON, SeenTexts::of(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
+///
+/// What a model has learnt from before it was trained further counts, whether or not it is learnt again.
+pub(super) fn seen<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<(&'static str, Vec<u8>)> {
+    let before = options.from.as_deref().filter(|_| data.further.is_some());
+    let before = before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
+    Ok((TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()))
 }
