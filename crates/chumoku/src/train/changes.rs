@@ -1,9 +1,9 @@
 //! What became of old and new rows where a model was trained further.
 
-use super::{Further, NEW_VALID, OLD_TEST, OLD_VALID, TrainingData};
+use super::{NEW_VALID, OLD_TEST, OLD_VALID, TrainingData};
 use crate::Result;
 use crate::prediction::Prediction;
-use crate::scoring::{accuracy_gain, quick_scores};
+use crate::scoring::{accuracy_gain, largest, quick_scores};
 use crate::tr;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ pub struct Change {
     pub gain: f64,
     /// The 95 % interval of that, from paired resamples.
     pub interval: [f64; 2],
+    /// Rows of classes that the old model knew which the new one takes for one that it did not.
+    pub taken_for_new: usize,
 }
 
 /// How good answers are.
@@ -41,69 +43,45 @@ pub struct Figures {
 type Predict<'a> = &'a dyn Fn(&[&str]) -> Result<Vec<Prediction>>;
 
 /// The old model's answers beside the new one's.
-pub(super) struct Changes<'a> {
-    data: &'a TrainingData,
-    further: &'a Further,
+///
+/// Test rows are told by the whole models. Validation rows are told by the networks alone, since n-grams learn from them once all is
+/// chosen, and left out where there is no network.
+pub(super) fn changes(
+    data: &TrainingData,
+    labels: &[String],
+    [before, after]: [Predict<'_>; 2],
     seed: u64,
-    /// Of each of the rows that are compared, the old model's class.
-    was: Vec<Vec<u32>>,
-    found: Vec<Change>,
-}
-
-impl<'a> Changes<'a> {
-    /// With the answers of the old model, whose classes are `labels`; none where no model is trained further.
-    pub(super) fn begin(
-        data: &'a TrainingData,
-        labels: &[String],
-        predict: Predict<'_>,
-        seed: u64,
-    ) -> Result<Option<Self>> {
-        let Some(further) = &data.further else { return Ok(None) };
-        let number = |prediction: &Prediction| {
-            let label = &labels[prediction.class()];
-            data.labels.iter().position(|other| other == label).unwrap_or_default() as u32
+) -> Result<Option<(Value, String)>> {
+    let Some(further) = &data.further else { return Ok(None) };
+    let classes = data.labels.len();
+    let number = |class: usize| data.labels.iter().position(|other| *other == labels[class]).unwrap_or_default() as u32;
+    let mut found = Vec::new();
+    for (rows_of, rows) in &further.compared {
+        let texts = rows.texts();
+        let is_network = matches!(*rows_of, OLD_VALID | NEW_VALID);
+        let answers = |predict: Predict<'_>| -> Result<Vec<usize>> {
+            let predictions = predict(&texts)?;
+            let heard = predictions.iter().filter(|p| !is_network || !p.attention.is_empty());
+            Ok(heard.map(|p| if is_network { largest(&p.attention) as usize } else { p.class() }).collect())
         };
-        let answers = further.compared.iter().map(|(_, rows)| Ok(predict(&rows.texts())?.iter().map(number).collect()));
-        let was = answers.collect::<Result<_>>()?;
-        Ok(Some(Changes { data, further, seed, was, found: Vec::new() }))
-    }
-
-    /// Adds what the new model says before its n-grams learn from the validation rows, as they do once all is chosen: of new
-    /// validation rows, which the old model has not seen. Old ones both have learnt from in the end.
-    pub(super) fn before_refit(&mut self, predict: Predict<'_>) -> Result<()> {
-        self.add(predict, |rows_of| rows_of == NEW_VALID)
-    }
-
-    /// Adds what the new model says of all other rows.
-    pub(super) fn after_refit(&mut self, predict: Predict<'_>) -> Result<()> {
-        self.add(predict, |rows_of| rows_of != NEW_VALID)
-    }
-
-    fn add(&mut self, predict: Predict<'_>, is_asked: impl Fn(&str) -> bool) -> Result<()> {
-        let classes = self.data.labels.len();
-        for ((rows_of, rows), was) in
-            self.further.compared.iter().zip(&self.was).filter(|((name, _), _)| is_asked(name))
-        {
-            let texts = rows.texts();
-            let is: Vec<u32> = predict(&texts)?.iter().map(|prediction| prediction.class() as u32).collect();
-            let figures = |answers: &[u32]| {
-                let (accuracy, macro_f1) = quick_scores(&rows.labels, answers, classes);
-                Figures { accuracy, macro_f1 }
-            };
-            let (gain, interval) = accuracy_gain(&rows.judged(&is, &texts), was, classes, self.seed);
-            let (before, after) = (figures(was), figures(&is));
-            self.found.push(Change { rows_of, rows: rows.len(), before, after, gain, interval });
+        let was: Vec<u32> = answers(before)?.into_iter().map(number).collect();
+        let is: Vec<u32> = answers(after)?.into_iter().map(|class| class as u32).collect();
+        if was.len() < rows.len() {
+            continue;
         }
-        Ok(())
+        let figures = |answers: &[u32]| {
+            let (accuracy, macro_f1) = quick_scores(&rows.labels, answers, classes);
+            Figures { accuracy, macro_f1 }
+        };
+        let (gain, interval) = accuracy_gain(&rows.judged(&is, &texts), &was, classes, seed);
+        let is_added = |class: &u32| !labels.contains(&data.labels[*class as usize]);
+        let taken_for_new = is.iter().zip(&rows.labels).filter(|(is, truth)| is_added(is) && !is_added(truth)).count();
+        let (before, after) = (figures(&was), figures(&is));
+        found.push(Change { rows_of, rows: rows.len(), before, after, gain, interval, taken_for_new });
     }
-
-    /// What `metrics.json` says of it, with the section of the model card.
-    pub(super) fn report(mut self) -> (Value, String) {
-        self.found.sort_by_key(|change| self.further.compared.iter().position(|(name, _)| *name == change.rows_of));
-        let forgets = self.found.iter().any(Change::forgets);
-        let metrics = json!({ "replays": self.further.replays, "changes": self.found, "forgets": forgets });
-        (metrics, section(&self.found, forgets))
-    }
+    let forgets = found.iter().any(Change::forgets);
+    let metrics = json!({ "replays": further.replays, "changes": found, "forgets": forgets });
+    Ok(Some((metrics, section(&found, forgets))))
 }
 
 impl Change {
@@ -116,9 +94,9 @@ impl Change {
 /// What rows that are compared are called in the language of the process.
 pub fn name_of_rows(rows_of: &str) -> String {
     match rows_of {
-        OLD_VALID => tr!("old validation rows", "元の検証データ"),
+        OLD_VALID => tr!("old validation, network", "元の検証（ネットワーク）"),
         OLD_TEST => tr!("old test rows", "元のテストデータ"),
-        NEW_VALID => tr!("new validation rows", "新しい検証データ"),
+        NEW_VALID => tr!("new validation, network", "新しい検証（ネットワーク）"),
         _ => tr!("new test rows", "新しいテストデータ"),
     }
 }
@@ -126,9 +104,11 @@ pub fn name_of_rows(rows_of: &str) -> String {
 /// The section of the model card.
 fn section(changes: &[Change], forgets: bool) -> String {
     let mut card = tr!(
-        "\n\n## Before and after\n\nThe model was trained further from another. Accuracy before and after, on the same rows:\n\n\
+        "\n\n## Before and after\n\nThe model was trained further from another. Accuracy before and after, on the same rows; on \
+         validation rows that of the network alone, since n-grams learn from them in the end:\n\n\
          | | rows | before | after | gain, 95 % interval |\n|---|---|---|---|---|\n",
-        "\n\n## 追加学習の前後\n\n別のモデルから追加学習しました。同じ行での前後の正解率です。\n\n\
+        "\n\n## 追加学習の前後\n\n別のモデルから追加学習しました。同じ行での前後の正解率です。n-gram は最後に検証データからも学習するため、\
+         検証データではネットワーク単独の値を示します。\n\n\
          | | 行数 | 前 | 後 | 増減と 95 % 区間 |\n|---|---|---|---|---|\n"
     );
     for change in changes {
@@ -140,8 +120,8 @@ fn section(changes: &[Change], forgets: bool) -> String {
     }
     if forgets {
         card += &tr!(
-            "\n**Some of what the model knew is forgotten**: it is worse on old rows than chance explains.\n",
-            "\n**前に覚えたことの一部が失われています。** 元のデータでの正解率が、偶然では説明できないほど下がりました。\n"
+            "\n**On old rows the model is worse than before**, by more than chance explains.\n",
+            "\n**元のデータでの正解率が、偶然では説明できないほど下がりました。**\n"
         );
     }
     card

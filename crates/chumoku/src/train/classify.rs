@@ -1,7 +1,7 @@
 //! Training a classifier of one class a text: its two halves, what they are worth together, and the report.
 
 use super::card::{most_frequent_class, report_rows};
-use super::changes::Changes;
+use super::changes::changes;
 use super::classifier_task::Classify;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
@@ -184,14 +184,8 @@ fn finish(
     let Whole { mut classifier, plan, ended, weights, found, seconds, worth, before } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     join(&mut classifier, data, weights.as_deref())?;
-    let mut changes = match &before {
-        None => None,
-        Some(before) => Changes::begin(data, before.labels(), &|texts| before.predict(texts), options.seed)?,
-    };
-    changes.iter_mut().try_for_each(|changes| changes.before_refit(&|texts| classifier.predict(texts)))?;
     let settings = (&options.set.ngrams(), weights.as_deref());
     halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
-    changes.iter_mut().try_for_each(|changes| changes.after_refit(&|texts| classifier.predict(texts)))?;
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
@@ -202,8 +196,14 @@ fn finish(
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
-    if let Some(changes) = changes {
-        let (figures, section) = changes.report();
+    if let Some(before) = &before
+        && let Some((figures, section)) = changes(
+            data,
+            before.labels(),
+            [&|texts| before.predict(texts), &|texts| classifier.predict(texts)],
+            options.seed,
+        )?
+    {
         metrics["further"] = figures;
         card += &section;
     }

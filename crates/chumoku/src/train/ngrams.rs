@@ -5,7 +5,7 @@ use super::card::{
     class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
     risk_coverage, score_table, this_model, use_section,
 };
-use super::changes::Changes;
+use super::changes::changes;
 use super::folds::cross_validate;
 use super::names::label;
 use super::strongest::{section, strongest};
@@ -83,26 +83,17 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
         Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
     });
-    let mut config = NgramClassifierConfig {
+    let ngrams = refit(data, &chosen, found, settings, stop, observe)?;
+    let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
         hierarchy: data.hierarchy.clone(),
         scale,
         caution,
-        ngrams: chosen.scheme().clone(),
+        ngrams: ngrams.scheme().clone(),
     };
-    let before = options.from.as_deref().filter(|_| data.further.is_some()).map(NgramClassifier::load).transpose()?;
-    let mut changes = match &before {
-        None => None,
-        Some(before) => Changes::begin(data, before.labels(), &|texts| before.predict(texts), options.seed)?,
-    };
-    let again = refit(data, &chosen, found, settings, stop, observe)?;
-    config.ngrams = again.scheme().clone();
-    let model = NgramClassifier { config: config.clone(), ngrams: chosen, thresholds: None };
-    changes.iter_mut().try_for_each(|changes| changes.before_refit(&|texts| model.predict(texts)))?;
-    let model = NgramClassifier { config, ngrams: again, thresholds: None };
-    changes.iter_mut().try_for_each(|changes| changes.after_refit(&|texts| model.predict(texts)))?;
+    let model = NgramClassifier { config, ngrams, thresholds: None };
     let (rows, scored_on) = report_rows(data);
     let test = model.scores(rows, options.seed)?;
     let predictions = model.predict(&rows.texts())?;
@@ -139,8 +130,15 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let mut card = card(&model, data, [&test, &majority], options.seed);
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
-    if let Some(changes) = changes {
-        let (figures, section) = changes.report();
+    if let Some(folder) = options.from.as_deref().filter(|_| data.further.is_some())
+        && let before = NgramClassifier::load(folder)?
+        && let Some((figures, section)) = changes(
+            data,
+            before.labels(),
+            [&|texts| before.predict(texts), &|texts| model.predict(texts)],
+            options.seed,
+        )?
+    {
         metrics["further"] = figures;
         card += &section;
     }

@@ -202,6 +202,7 @@ pub(super) fn shown(further: &Value) -> String {
     };
     let [rows, before, after] = [headings[0], headings[1], headings[2]].map(|heading| right(heading, 8));
     let title = tr!("Accuracy before and after", "追加学習前後の正解率");
+    let mut taken_for_new = 0;
     let mut out = format!("\n{} {rows} {before} {after}   {}\n", fit(&title, 26), headings[3]);
     for change in changes {
         let figure = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
@@ -211,21 +212,26 @@ pub(super) fn shown(further: &Value) -> String {
         let rows = right(&thousands(change["rows"].as_u64().unwrap_or_default() as usize), 8);
         let name = fit(&format!("  {}", name_of_rows(change["rows_of"].as_str().unwrap_or_default())), 26);
         let interval = tr!("{low} to {high}", "{low}〜{high}");
+        if change["rows_of"].as_str().is_some_and(|name| name.starts_with("old")) {
+            taken_for_new = taken_for_new.max(change["taken_for_new"].as_u64().unwrap_or_default());
+        }
         let _ = writeln!(out, "{name} {rows} {before} {after}   {gain} ({interval})");
     }
     if further["forgets"] == true {
-        let text = match further["replays"] == true {
-            true => tr!(
-                "warning: some of what the model knew is forgotten: it is worse on old rows than chance explains.",
-                "警告: 前に覚えたことの一部が失われています。元のデータでの正解率が、偶然では説明できないほど下がりました。"
-            ),
-            false => tr!(
-                "warning: some of what the model knew is forgotten: it is worse on old rows than chance explains. Without --old none it \
-                 learns the old rows again.",
-                "警告: 前に覚えたことの一部が失われています。元のデータでの正解率が、偶然では説明できないほど下がりました。\
-                 --old none を外すと、元のデータも学習します。"
-            ),
-        };
+        let mut text = tr!(
+            "warning: on old rows the model is worse than before, by more than chance explains.",
+            "警告: 元のデータでの正解率が、偶然では説明できないほど下がりました。"
+        );
+        if taken_for_new > 0 {
+            let rows = thousands(taken_for_new as usize);
+            text += &tr!(" It takes {rows} of them for new classes.", "{rows} 行は新しいクラスと判定されています。");
+        }
+        if further["replays"] != true {
+            text += &tr!(
+                " Without --old none it learns the old rows again.",
+                "--old none を外すと、元のデータも学習します。"
+            );
+        }
         out += &format!("\n{}\n", filled(&text));
     }
     out
