@@ -25,8 +25,9 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<Known>> {
             return Ok(None);
         }
         return Err(Usage(tr!(
-            "--old: only where --from is the folder of a classifier that `chumoku train` wrote without --from; leave it out",
-            "--old: --from に、`chumoku train` が --from なしで書いた分類器のフォルダを指定したときだけ使えます。指定を外してください"
+            "--old: only where --from holds a classifier that was trained here, and not from a pretrained encoder; leave it out",
+            "--old: --from に、自分で学習した（事前学習済みのエンコーダーから始めたのではない）分類器のフォルダを指定したときだけ使えます。\
+             指定を外してください"
         ))
         .into());
     };
