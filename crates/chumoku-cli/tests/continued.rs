@@ -66,7 +66,7 @@ fn new_classes_are_learnt_and_old_ones_kept() {
     }
     assert_eq!(Some(was), one["accuracy"].as_f64());
     assert!(place.read("two/README.md").contains("## Before and after"));
-    assert!(place.read("two/README.md").contains("trained further from another"));
+    assert!(place.read("two/README.md").contains("trained further with Chumoku"));
     // Its tokens are those of before, and its weights begin where they were.
     assert_eq!(sha256(&place.path("one/tokenizer.json")), sha256(&place.path("two/tokenizer.json")));
     let log = place.read("two/log.jsonl");
@@ -88,6 +88,11 @@ fn new_classes_are_learnt_and_old_ones_kept() {
     let run = place.run(&args).ok();
     assert!(run.stderr.contains("元のデータ 640 行") && run.stderr.contains("240 行は"), "{run:#?}");
     assert!(run.stdout.contains("元のテストデータ") && run.stdout.contains("元の検証（ネットワーク）"), "{run:#?}");
+    // Its card is known as one of ours.
+    for out in ["two", "four"] {
+        let again = ["train", "more.csv", "--from", "one", "--out", out];
+        place.refuses(&again, &[out, "holds a finished model"]);
+    }
     let four = place.json("four/metrics.json");
     assert_eq!(four["files"].as_array().unwrap().len(), 3);
     let rows = |metrics: &Value| metrics["rows"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();

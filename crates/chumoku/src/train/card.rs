@@ -186,8 +186,8 @@ pub(crate) fn model_card(
         match &data.further {
             None => how_trained(plan),
             Some(_) => tr!(
-                "trained further from another with Chumoku {}",
-                "別のモデルから Chumoku {} で追加学習し",
+                "trained further with Chumoku {}",
+                "Chumoku {} で別の分類器から追加学習し",
                 env!("CARGO_PKG_VERSION")
             ),
         },
