@@ -47,7 +47,10 @@ fn new_classes_are_learnt_and_old_ones_kept() {
     assert_eq!(place.json("one/metrics.json")["files"], json!([{ "train": "old.csv" }]));
     let args = ["train", "new.csv", "--from", "one", "--epochs", "4", "--threads"];
     let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).ok();
-    assert!(run.stderr.contains("one is trained further: 400 old rows, 240 new ones, 1 new classes"), "{run:#?}");
+    assert!(
+        run.stderr.contains("one is trained further on 400 old rows and 240 new ones; new classes: “sport”"),
+        "{run:#?}"
+    );
     for part in ["Accuracy before and after", "old test rows", "new test rows", "old validation, network"] {
         assert!(run.stdout.contains(part), "{part}: {run:#?}");
     }
@@ -86,7 +89,7 @@ fn new_classes_are_learnt_and_old_ones_kept() {
     place.write("more.csv", last.concat());
     let args = ["train", "more.csv", "--from", "two", "--epochs", "1", "--out", "four", "--lang", "ja"];
     let run = place.run(&args).ok();
-    assert!(run.stderr.contains("元のデータ 640 行") && run.stderr.contains("240 行は"), "{run:#?}");
+    assert!(run.stderr.contains("元の 640 行") && run.stderr.contains("240 行は"), "{run:#?}");
     assert!(run.stdout.contains("元のテストデータ") && run.stdout.contains("元の検証（ネットワーク）"), "{run:#?}");
     // Its card is known as one of ours.
     for out in ["two", "four"] {
@@ -190,7 +193,7 @@ fn odd_files_are_read_again_as_they_were() {
     place.run(&[&args[..], &["--model", "ngrams", "--out", "one"]].concat()).ok();
     place.write("new.csv", rows(100, &["sport"], ["again", "today", "at last"], &mut state));
     let run = place.run(&["train", "new.csv", "--from", "one", "--out", "two"]).ok();
-    assert!(run.stderr.contains("200 old rows, 100 new ones"), "{run:#?}");
+    assert!(run.stderr.contains("200 old rows and 100 new ones"), "{run:#?}");
     // What came through a pipe cannot be.
     let run = place.run_on(old.as_bytes(), &["train", "-", "--model", "ngrams", "--out", "piped"]).ok();
     assert!(run.stdout.contains("accuracy"));

@@ -4,7 +4,7 @@
 //! networks", 1989), so the old rows are learnt with the new ones (rehearsal: Robins, "Catastrophic forgetting, rehearsal and
 //! pseudorehearsal", 1995).
 
-use super::{Plan, Shape, Source, TrainingData};
+use super::{Further, Plan, Shape, Source, TrainingData};
 use crate::data::{Dataset, normalise};
 use crate::lang::wording::{count, listed};
 use crate::params::{Layout, Params};
@@ -14,16 +14,6 @@ use crate::{Error, Result, tr};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What data has beside its parts where a model is trained further on it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Further<A = u32> {
-    /// Whether the old rows are learnt again.
-    pub replays: bool,
-    /// Rows on which the model is held against what it was, with their [names](super::OLD_TEST).
-    pub compared: Vec<(&'static str, Rows<A>)>,
-}
 
 /// Names of the rows that are compared: held out when the old model was trained, or now.
 pub const OLD_VALID: &str = "old_valid";

@@ -1,7 +1,7 @@
 //! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
 
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
-use super::{further, source};
+use super::{further, known};
 use crate::models::Classifier;
 use crate::ngram::Answer;
 use crate::pretrained::Start;
@@ -22,7 +22,7 @@ impl TrainOptions {
         let Some(folder) = &self.from else { return Ok(()) };
         if kind != ModelKind::LanguageModel {
             // One of one's own has been read already.
-            return if source::is_own(folder) { Ok(()) } else { Start::read(folder)?.check() };
+            return if known::is_own(folder) { Ok(()) } else { Start::read(folder)?.check() };
         }
         if self.freeze == Some(Freeze::All) {
             return Err(Error::Setting(tr!(

@@ -1,6 +1,5 @@
 //! Rows with their labels as class numbers, in three parts.
 
-use super::further::Further;
 use super::source::Source;
 use crate::beside::SideColumn;
 use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
@@ -38,6 +37,16 @@ pub struct TrainingData<A = u32> {
     pub sources: Vec<Source>,
     /// Where a model is trained further, what it is compared on.
     pub further: Option<Further<A>>,
+}
+
+/// What data has beside its parts where a model is trained further on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Further<A = u32> {
+    /// Whether the old rows are learnt again.
+    pub replays: bool,
+    /// Rows on which the model is held against what it was, with their [names](super::OLD_TEST).
+    pub compared: Vec<(&'static str, Rows<A>)>,
 }
 
 impl<A> Default for TrainingData<A> {

@@ -1,15 +1,16 @@
 //! A classifier of one's own that is trained further: what is refused, its old rows beside the new ones, and what became of them.
 
 use super::classify::load;
-use crate::Usage;
 use crate::args::{Model, TaskName, Train};
 use crate::progress::tell;
 use crate::report::{filled, fit, percent, right};
+use crate::{Usage, harmless};
 use chumoku::data::{ReadOptions, thousands};
 use chumoku::lang::lang;
+use chumoku::lang::wording::listed;
 use chumoku::nn::Network;
 use chumoku::train::{Known, Source, SourceData, TrainingData, name_of_rows};
-use chumoku::{Cell, pair, tr};
+use chumoku::{Cell, builtin, pair, tr};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -105,15 +106,20 @@ pub(super) fn data(
     let data = TrainingData::further(&known.labels, old.as_ref(), new, replays)?;
     let count = |data: &TrainingData| data.train.len() + data.valid.len() + data.test.len();
     let [old, new] = [old.as_ref().map_or(0, count), new.train.examples.len()].map(thousands);
-    let (added, folder) = (data.labels.len() - known.labels.len(), folder.display());
+    let added: Vec<&String> = data.labels.iter().filter(|label| !known.labels.contains(label)).collect();
+    let added = match added.is_empty() {
+        true => tr!("no new class", "新しいクラスなし"),
+        false => tr!("new classes: {}", "新しいクラス: {}", harmless(&listed(&added))),
+    };
+    let folder = folder.display();
     let text = match replays {
         true => tr!(
-            "{folder} is trained further: {old} old rows, {new} new ones, {added} new classes",
-            "{folder} の追加学習: 元のデータ {old} 行、新しいデータ {new} 行、新しいクラス {added}"
+            "{folder} is trained further on {old} old rows and {new} new ones; {added}",
+            "{folder} を元の {old} 行と新しい {new} 行で追加学習。{added}"
         ),
         false => tr!(
-            "{folder} is trained further: {new} new rows alone, {added} new classes",
-            "{folder} の追加学習: 新しいデータ {new} 行だけ、新しいクラス {added}"
+            "{folder} is trained further on {new} new rows alone; {added}",
+            "{folder} を新しい {new} 行だけで追加学習。{added}"
         ),
     };
     tell(["from", "元"], &text);
@@ -122,8 +128,11 @@ pub(super) fn data(
 
 /// The rows that the model was trained on, in the parts that they were in.
 fn old_rows(given: &[PathBuf], known: &Known, folder: &Path, options: &ReadOptions) -> anyhow::Result<TrainingData> {
-    if let (Some(reviews), true) = (known.reviews(), given.is_empty()) {
-        return Ok(reviews);
+    if given.is_empty() && known.sources.is_empty() {
+        let reviews = builtin::reviews();
+        if known.was_trained_on(&reviews) {
+            return Ok(reviews);
+        }
     }
     let (remembered, named) = (known.sources.len(), given.len());
     let mut sources = known.sources.clone();
