@@ -76,7 +76,7 @@ impl TrainingData {
         if left_out > 0 {
             let (rows, path) = (count(left_out as u64, "row"), new.train.path.display());
             notes.push(tr!(
-                "{rows} of {path} left out: their texts are among the old rows",
+                "{rows} of {path} left out, for texts that are among the old rows",
                 "{path} の {left_out} 行は、テキストが元のデータにあるため除きました"
             ));
         }

@@ -183,7 +183,7 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData> {
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
     if let Some(known) = known {
-        return further::data(args, known, &options, &SourceData::new(source, dataset, [valid, test]));
+        return further::data(args, known, &options, &SourceData::new(source, dataset, [valid, test]), load);
     }
     let tree = hierarchy::of(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;
     let mut data = TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?;

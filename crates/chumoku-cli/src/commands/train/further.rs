@@ -1,11 +1,10 @@
 //! A classifier of one's own that is trained further: what is refused, its old rows beside the new ones, and what became of them.
 
-use super::classify::load;
 use crate::args::{Model, TaskName, Train};
 use crate::progress::tell;
 use crate::report::{filled, fit, percent, right};
 use crate::{Usage, harmless};
-use chumoku::data::{ReadOptions, thousands};
+use chumoku::data::{Dataset, ReadOptions, thousands};
 use chumoku::lang::lang;
 use chumoku::lang::wording::listed;
 use chumoku::nn::Network;
@@ -68,12 +67,16 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<Known>> {
     Ok(Some(known))
 }
 
-/// The old rows and the new ones.
+/// How a labelled file is read.
+type Read = fn(&Path, &ReadOptions) -> anyhow::Result<Dataset>;
+
+/// The old rows, from files that `load` reads, and the new ones.
 pub(super) fn data(
     args: &Train,
     known: &Known,
     options: &ReadOptions,
     new: &SourceData,
+    load: Read,
 ) -> anyhow::Result<TrainingData> {
     let folder = args.from.as_deref().unwrap_or(Path::new(""));
     if new.train.examples.iter().any(|example| pair::parts(&example.text).is_some() != known.reads_pairs) {
@@ -92,9 +95,9 @@ pub(super) fn data(
     }
     let replays = args.old.first().is_none_or(|word| word.as_os_str() != NONE);
     let old = match replays {
-        true => Some(old_rows(&args.old, known, folder, options)?),
+        true => Some(old_rows(&args.old, known, folder, (options, load))?),
         // To see what is forgotten, where they can be had.
-        false => old_rows(&[], known, folder, options).ok(),
+        false => old_rows(&[], known, folder, (options, load)).ok(),
     };
     if old.is_none() {
         let text = tr!(
@@ -127,7 +130,12 @@ pub(super) fn data(
 }
 
 /// The rows that the model was trained on, in the parts that they were in.
-fn old_rows(given: &[PathBuf], known: &Known, folder: &Path, options: &ReadOptions) -> anyhow::Result<TrainingData> {
+fn old_rows(
+    given: &[PathBuf],
+    known: &Known,
+    folder: &Path,
+    (options, load): (&ReadOptions, Read),
+) -> anyhow::Result<TrainingData> {
     if given.is_empty() && known.sources.is_empty() {
         let reviews = builtin::reviews();
         if known.was_trained_on(&reviews) {
