@@ -40,6 +40,7 @@ const PRECISION: (&str, Value) = ("--precision", Of(&["highest", "high", "medium
 const TRAIN: Flags = &[
     ("--task", Of(&["classify", "labels", "score", "tag", "translate", "lm", "mlm"])),
     ("--from", Of(&["model", "other", "missing", "."])),
+    ("--old", Of(&["a.csv", "none", "missing"])),
     ("--freeze", Of(&["none", "embeddings", "1", "all", "9", "-1"])),
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),

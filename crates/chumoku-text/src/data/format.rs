@@ -1,5 +1,6 @@
 //! The formats of data files, and what a caller may ask of reading one.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::kept::Kept;
@@ -8,7 +9,8 @@ use crate::lang::lang;
 use crate::tr;
 
 /// How rows are laid out in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Format {
     /// Fields between delimiters, quoted as RFC 4180 says; a quoted field may hold line breaks.

@@ -22,6 +22,7 @@ pub use paired::Difference;
 pub(crate) use paired::{LEVEL, MARGIN};
 pub use quick::quick_scores;
 pub use resample::Judged;
+pub(crate) use resample::accuracy_gain;
 pub use rows::Rows;
 pub use scores::{ClassScore, Scores};
 pub use span_scores::{SpanScore, SpanScores};

@@ -221,9 +221,18 @@ pub(super) fn intervals(rows: &Judged<'_>, classes: usize, seed: u64) -> Interva
 
 /// By how much the macro-F1 of `rows` is above that of `other` answers to them: the figure, and its interval.
 pub(super) fn macro_f1_gain(rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
+    gain(1, rows, other, classes, seed)
+}
+
+/// The same of accuracy.
+pub(crate) fn accuracy_gain(rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
+    gain(0, rows, other, classes, seed)
+}
+
+fn gain(figure: usize, rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
     let population = Population::new(rows.truth, [rows.predicted, other], rows.texts, classes);
-    let [ours, theirs] = [0, 1].map(|n| population.whole[n].figures(population.occurring[n])[1]);
-    let gains = population.resamples(seed).into_iter().map(|[ours, theirs]| ours[1] - theirs[1]);
+    let [ours, theirs] = [0, 1].map(|n| population.whole[n].figures(population.occurring[n])[figure]);
+    let gains = population.resamples(seed).into_iter().map(|[ours, theirs]| ours[figure] - theirs[figure]);
     (ours - theirs, middle(gains.collect()))
 }
 

@@ -92,8 +92,8 @@ impl<A: Answer> TrainingData<A> {
             train: rows(&self.train),
             valid: rows(&self.valid),
             test: rows(&self.test),
-            notes: Vec::new(),
             hierarchy: self.hierarchy.clone(),
+            ..TrainingData::default()
         }
     }
 }

@@ -100,6 +100,7 @@ pub(crate) fn metrics(
         "interrupted": interrupted,
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "labels": data.labels,
+        "files": data.sources,
         "data_sha256": data.fingerprint(),
         "parameters": model.num_parameters(),
         "steps": state.step,
@@ -182,7 +183,14 @@ pub(crate) fn model_card(
         },
         network_sizes(body, lang()),
         model.num_parameters(),
-        how_trained(plan),
+        match &data.further {
+            None => how_trained(plan),
+            Some(_) => tr!(
+                "trained further with Chumoku {}",
+                "Chumoku {} で別の分類器から追加学習し",
+                env!("CARGO_PKG_VERSION")
+            ),
+        },
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");

@@ -17,6 +17,7 @@ use crate::ngram::{Answer, NgramModel};
 use crate::params::{Layout, Params};
 use crate::pretrained::Start;
 use crate::text::TextTokenizer;
+use crate::text_classifier::TextClassifier;
 use crate::{Result, tr};
 use chumoku_kernels::Philox;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub(super) struct Classify<'a, A = u32> {
     tokenizer: &'a TextTokenizer,
     /// The pretrained encoder, if there is one.
     start: Option<&'a Start>,
+    /// The model that is trained further, if one is.
+    before: Option<&'a TextClassifier>,
     rows: &'a [Vec<u32>],
     valid_rows: Vec<Vec<u32>>,
     /// The tokenizer's file.
@@ -71,6 +74,7 @@ impl<'a, A: Target> Classify<'a, A> {
             model,
             tokenizer: &network.tokenizer,
             start: network.start.as_ref(),
+            before: network.before.as_ref(),
             rows: &network.rows,
             valid_rows: network.tokenizer.encode_all(&data.valid.texts())?,
             vocabulary: network.tokenizer.to_json()?,
@@ -194,6 +198,11 @@ impl<A: Target> Trainable for Classify<'_, A> {
     }
 
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
+        if let Some(before) = self.before {
+            let params = super::further::params(before, self.layout(), &self.data.labels, seed);
+            let sha256 = sha256_of_numbers(params.values());
+            return Ok((params, sha256));
+        }
         let begin = |mut params: Params<f32>| {
             let place = self.layout().iter().find(|(name, ..)| *name == "head.bias").map(|(_, _, range)| range);
             if let Some((range, bias)) = place.zip(A::bias(&self.data.class_rows(), self.data.train.len())) {

@@ -1,6 +1,7 @@
 //! Training a classifier of one class a text: its two halves, what they are worth together, and the report.
 
 use super::card::{most_frequent_class, report_rows};
+use super::changes::changes;
 use super::classifier_task::Classify;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
@@ -180,7 +181,7 @@ fn finish(
     Beside { from_scratch, folds, tuned }: Beside,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
-    let Whole { mut classifier, plan, ended, weights, found, seconds, worth } = whole;
+    let Whole { mut classifier, plan, ended, weights, found, seconds, worth, before } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     join(&mut classifier, data, weights.as_deref())?;
     let settings = (&options.set.ngrams(), weights.as_deref());
@@ -195,8 +196,19 @@ fn finish(
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
+    if let Some(before) = &before
+        && let Some((figures, section)) = changes(
+            data,
+            before.labels(),
+            [&|texts| before.predict(texts), &|texts| classifier.predict(texts)],
+            options.seed,
+        )?
+    {
+        metrics["further"] = figures;
+        card += &section;
+    }
     let mut files = classifier.files()?;
-    files.push(super::ngrams::seen(data));
+    files.push(super::ngrams::seen(data, options)?);
     if let Some(tuned) = tuned.filter(|_| !interrupted) {
         let (_, part) = report_rows(data);
         tuned.report((&report.whole, &report.sure, part), &mut metrics, &mut card, &mut files);

@@ -45,7 +45,7 @@ fn folds<A: Answer>(data: &TrainingData<A>, folds: usize, seed: u64) -> impl Ite
         let [train, valid, test] = [train, valid, test].map(rows);
         let (labels, scale, columns) = (labels.clone(), scale.clone(), columns.clone());
         let hierarchy = hierarchy.clone();
-        TrainingData { labels, scale, columns, train, valid, test, notes: Vec::new(), hierarchy }
+        TrainingData { labels, scale, columns, train, valid, test, hierarchy, ..TrainingData::default() }
     })
 }
 

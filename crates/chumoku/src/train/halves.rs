@@ -31,6 +31,8 @@ pub(super) struct Whole {
     pub(super) seconds: f64,
     /// What columns beside the text are worth, if there are any.
     pub(super) worth: Option<Worth>,
+    /// The model that was trained further, if one was.
+    pub(super) before: Option<TextClassifier>,
 }
 
 /// Trains both halves: the n-grams first, then the network's run of steps.
@@ -84,7 +86,7 @@ pub(super) fn train<A: Target>(
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
         model: network.plan.model.clone(),
     };
-    let Network { tokenizer, plan, start, .. } = network;
+    let Network { tokenizer, plan, start, before, .. } = network;
     let classifier = TextClassifier {
         config,
         model,
@@ -94,7 +96,7 @@ pub(super) fn train<A: Target>(
         origin: start.map(|start| start.origin),
         thresholds: None,
     };
-    Ok(Whole { classifier, plan, ended, weights, found, seconds, worth })
+    Ok(Whole { classifier, plan, ended, weights, found, seconds, worth, before })
 }
 
 /// Once all is chosen: the n-grams learn from the validation rows too. Whoever interrupted the run does not wait for that.

@@ -133,7 +133,7 @@ impl Finished<'_> {
         card += &section(&metrics["strongest_ngrams"]);
         worth.iter().for_each(|worth| card += &worth.section(&data.columns));
         let mut files = classifier.files()?;
-        files.push(super::ngrams::seen(data));
+        files.push(super::ngrams::seen(data, options)?);
         let writing = stages::begin(stages::WRITING);
         write_folder(out, files, &metrics, card)?;
         drop(writing);

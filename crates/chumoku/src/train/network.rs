@@ -1,11 +1,12 @@
 //! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
 
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
+use super::{further, known};
 use crate::models::Classifier;
 use crate::ngram::Answer;
 use crate::pretrained::Start;
 use crate::text::{SEP, TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
-use crate::text_classifier::for_pairs;
+use crate::text_classifier::{TextClassifier, for_pairs};
 use crate::text_generator::TextGenerator;
 use crate::{Error, ModelKind, Result, pair, stages, tr};
 use std::path::Path;
@@ -20,7 +21,8 @@ impl TrainOptions {
     pub fn check_from(&self, kind: ModelKind) -> Result<()> {
         let Some(folder) = &self.from else { return Ok(()) };
         if kind != ModelKind::LanguageModel {
-            return Start::read(folder)?.check();
+            // One of one's own has been read already.
+            return if known::is_own(folder) { Ok(()) } else { Start::read(folder)?.check() };
         }
         if self.freeze == Some(Freeze::All) {
             return Err(Error::Setting(tr!(
@@ -46,6 +48,8 @@ pub(super) struct Network {
     pub(super) rows: Vec<Vec<u32>>,
     pub(super) plan: Plan,
     pub(super) start: Option<Start>,
+    /// The model that is trained further, if one is.
+    pub(super) before: Option<TextClassifier>,
 }
 
 impl Network {
@@ -57,6 +61,7 @@ impl Network {
         let _stage = stages::begin(stages::TOKENS);
         let mut network = match &options.from {
             None => Network::from_scratch(data, options)?,
+            Some(folder) if data.further.is_some() => Network::further(data, folder)?,
             Some(folder) => Network::pretrained(data, folder, options)?,
         };
         options.set.apply(&mut network.plan);
@@ -113,7 +118,7 @@ impl Network {
         if reads_pairs {
             (plan.model.input.separator, plan.model.input.token_types) = (tokenizer.between(), 2);
         }
-        Ok(Network { tokenizer, rows, plan, start: None })
+        Ok(Network { tokenizer, rows, plan, start: None, before: None })
     }
 
     /// The encoder of a folder, its tokenizer, and a head that is new.
@@ -137,7 +142,19 @@ impl Network {
             fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
             fine_tuning.freeze.adjust(&mut plan.settings);
         }
-        Ok(Network { tokenizer, rows, plan, start: Some(start) })
+        Ok(Network { tokenizer, rows, plan, start: Some(start), before: None })
+    }
+
+    /// A model of one's own, with what is new in its last layer.
+    fn further<A: Answer>(data: &TrainingData<A>, folder: &Path) -> Result<Network> {
+        let before = TextClassifier::load(folder)?;
+        let tokenizer = before.tokenizer.clone();
+        let rows = tokenizer.encode_all(&data.train.texts())?;
+        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let class_rows = data.class_rows();
+        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
+        let plan = further::plan(&before, &shape);
+        Ok(Network { tokenizer, rows, plan, start: None, before: Some(before) })
     }
 }
 

@@ -5,13 +5,14 @@ use super::card::{
     class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
     risk_coverage, score_table, this_model, use_section,
 };
+use super::changes::changes;
 use super::folds::cross_validate;
 use super::names::label;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, SeenTexts, TrainingData};
+use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
 use crate::lang::wording::thousands;
@@ -107,6 +108,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         "interrupted": false,
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "labels": data.labels,
+        "files": data.sources,
         "data_sha256": data.fingerprint(),
         "features": model.num_features(),
         "c": c,
@@ -128,8 +130,20 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let mut card = card(&model, data, [&test, &majority], options.seed);
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
+    if let Some(folder) = options.from.as_deref().filter(|_| data.further.is_some())
+        && let before = NgramClassifier::load(folder)?
+        && let Some((figures, section)) = changes(
+            data,
+            before.labels(),
+            [&|texts| before.predict(texts), &|texts| model.predict(texts)],
+            options.seed,
+        )?
+    {
+        metrics["further"] = figures;
+        card += &section;
+    }
     let mut files = model.files();
-    files.push(seen(data));
+    files.push(seen(data, options)?);
     if let Some(tuned) = tuned {
         tuned.report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
     }
@@ -283,6 +297,10 @@ fn train<A: Target>(
 }
 
 /// The file that tells which texts were trained on or chosen by.
-pub(super) fn seen<A: Answer>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
-    (TRAINED_ON, SeenTexts::of(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
+///
+/// What a model has learnt from before it was trained further counts, whether or not it is learnt again.
+pub(super) fn seen<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<(&'static str, Vec<u8>)> {
+    let before = options.from.as_deref().filter(|_| data.further.is_some());
+    let before = before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
+    Ok((TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()))
 }

@@ -84,7 +84,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     let mut files = classifier.files()?;
-    files.push(super::ngrams::seen(data));
+    files.push(super::ngrams::seen(data, options)?);
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);

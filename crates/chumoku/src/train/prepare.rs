@@ -1,5 +1,6 @@
 //! Rows with their labels as class numbers, in three parts.
 
+use super::source::Source;
 use crate::beside::SideColumn;
 use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
 use crate::hierarchy::Hierarchy;
@@ -32,6 +33,20 @@ pub struct TrainingData<A = u32> {
     pub notes: Vec<String>,
     /// The tree that classes stand in, if they do.
     pub hierarchy: Option<Hierarchy>,
+    /// The files that the rows are of, one after the other, of a classifier of one class a text; none if they cannot be read again.
+    pub sources: Vec<Source>,
+    /// Where a model is trained further, what it is compared on.
+    pub further: Option<Further<A>>,
+}
+
+/// What data has beside its parts where a model is trained further on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Further<A = u32> {
+    /// Whether the old rows are learnt again.
+    pub replays: bool,
+    /// Rows on which the model is held against what it was, with their [names](super::OLD_TEST).
+    pub compared: Vec<(&'static str, Rows<A>)>,
 }
 
 impl<A> Default for TrainingData<A> {
@@ -46,6 +61,8 @@ impl<A> Default for TrainingData<A> {
             test,
             notes: Vec::new(),
             hierarchy: None,
+            sources: Vec::new(),
+            further: None,
         }
     }
 }
@@ -60,7 +77,7 @@ impl<A> TrainingData<A> {
     ///
     /// # Errors
     /// If some parts are pairs, and others single texts.
-    fn checked(self) -> crate::Result<Self> {
+    pub(super) fn checked(self) -> crate::Result<Self> {
         let reads_pairs = self.reads_pairs();
         let kind = |is_pair: bool| match is_pair {
             true => lang().pick("two texts a row", "各行に 2 つのテキスト"),
@@ -84,12 +101,10 @@ impl<A> TrainingData<A> {
 const HELD_OUT: f64 = 0.1;
 
 /// Says which classes have no row to test on, if others have.
-fn untested(split: &[usize], given: Option<&Dataset>, train: &[Example], labels: &[String]) -> Option<String> {
-    let tested: HashSet<&str> = match given {
-        Some(dataset) => dataset.examples.iter().map(|example| example.label.as_str()).collect(),
-        None => split.iter().map(|&row| train[row].label.as_str()).collect(),
-    };
-    let missing: Vec<&String> = labels.iter().filter(|label| !tested.contains(label.as_str())).collect();
+fn untested(test: &Rows, labels: &[String]) -> Option<String> {
+    let tested: HashSet<u32> = test.labels.iter().copied().collect();
+    let missing: Vec<&String> =
+        labels.iter().zip(0..).filter(|(_, class)| !tested.contains(class)).map(|(label, _)| label).collect();
     if missing.is_empty() || tested.is_empty() {
         return None;
     }
@@ -154,6 +169,21 @@ impl TrainingData {
         train.check_trainable()?;
         let mut labels = train.labels();
         labels.sort();
+        let mut data = TrainingData::in_parts(train, [valid, test], labels)?;
+        data.notes.extend(untested(&data.test, &data.labels));
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &&Example| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().find(has).map(|example| train.place(example))
+        };
+        data.with_columns(&train.beside, &place_of)
+    }
+
+    /// The same with these classes, which are all there are.
+    pub(super) fn in_parts(
+        train: &Dataset,
+        [valid, test]: [Option<&Dataset>; 2],
+        labels: Vec<String>,
+    ) -> crate::Result<TrainingData> {
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
@@ -167,7 +197,6 @@ impl TrainingData {
         let one = lang().pick("label", "ラベル");
         let mut notes = conflicts(&split.conflicts, one);
         notes.extend(leaks(&train.examples, [valid, test].map(|given| given.map(|data| data.examples.clone()))));
-        notes.extend(untested(&split.test, test, &train.examples, &labels));
         let data = TrainingData {
             train: part(&split.train),
             valid: own(valid, &split.valid),
@@ -176,11 +205,7 @@ impl TrainingData {
             notes,
             ..TrainingData::default()
         };
-        let place_of = |column: usize, cell: &str| {
-            let has = |example: &&Example| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
-        };
-        data.checked()?.with_columns(&train.beside, &place_of)
+        data.checked()
     }
 }
 

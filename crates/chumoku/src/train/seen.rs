@@ -33,6 +33,15 @@ impl SeenTexts {
         SeenTexts { hashes }
     }
 
+    /// With these texts too.
+    #[must_use]
+    pub fn with(self, texts: &[&str]) -> SeenTexts {
+        let mut hashes = [self.hashes, SeenTexts::of(texts).hashes].concat();
+        hashes.sort_unstable();
+        hashes.dedup();
+        SeenTexts { hashes }
+    }
+
     /// How many of these texts are among them.
     pub fn count(&self, texts: &[&str]) -> usize {
         texts.par_iter().filter(|text| self.hashes.binary_search(&hash(text)).is_ok()).count()

@@ -1,6 +1,6 @@
 //! Training a classifier.
 
-use super::{Session, check_watched, hierarchy, masked};
+use super::{Session, check_watched, further, hierarchy, masked};
 use crate::ExitCode;
 use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
@@ -13,8 +13,8 @@ use chumoku::data::thousands;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
 use chumoku::lang::lang;
 use chumoku::train::{
-    Outcome, Scores, TrainOptions, TrainingData, check_tune, network_name, train, train_ngram_classifier, tune,
-    tune_ngrams,
+    Known, Outcome, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
+    train_ngram_classifier, tune, tune_ngrams,
 };
 use chumoku::{SideColumn, row, stages, tr};
 use chumoku_view::render;
@@ -22,10 +22,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let reading = stages::begin(stages::READING);
-    let data = data(args)?;
+    let data = data(args, known)?;
     drop(reading);
     describe(&data);
     // Before there is a folder.
@@ -109,7 +109,8 @@ fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Resu
     let sure = report::sure_answers(&metrics["abstain"]);
     let folds = report::folds(&metrics["folds"]);
     let tuned = super::tune::shown(&metrics["tuning"]);
-    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}{folds}{tuned}\n", report::comparison(rows)))
+    let further = further::shown(&metrics["further"]);
+    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}{folds}{tuned}{further}\n", report::comparison(rows)))
 }
 
 /// What tables call the model.
@@ -162,7 +163,7 @@ pub(crate) fn built_in() -> TrainingData {
     builtin::reviews()
 }
 
-fn data(args: &Train) -> anyhow::Result<TrainingData> {
+fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData> {
     let options = read_options(&args.reading, true)?;
     let Some(path) = &args.data else {
         if args.hierarchy.is_some() {
@@ -178,9 +179,16 @@ fn data(args: &Train) -> anyhow::Result<TrainingData> {
     // Other files may name their columns differently: what was asked for is asked of each.
     let mut valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
+    // What came through a pipe cannot be read again.
+    let others = [args.valid.as_deref(), args.test.as_deref()];
+    let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
+    if let Some(known) = known {
+        return further::data(args, known, &options, &SourceData::new(source, dataset, [valid, test]), load);
+    }
     let tree = hierarchy::of(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;
     let mut data = TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?;
     data.hierarchy = tree;
+    data.sources.extend(source);
     Ok(data)
 }
 

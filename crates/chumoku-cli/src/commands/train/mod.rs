@@ -1,6 +1,7 @@
 //! `chumoku train`: from a file to a model folder.
 
 pub(super) mod classify;
+mod further;
 mod hierarchy;
 pub(super) mod labels;
 pub(super) mod language;
@@ -36,8 +37,9 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         args.reading.keep(data)?;
     }
     args.reading.beside.clone_from(&args.columns);
+    let known = further::of(args)?;
     let args = &*args;
-    let task = task(args)?;
+    let task = task(args, known.is_some())?;
     if args.tokens == Some(Tokens::Words) && task == TaskName::Translate {
         let problem = tr!(
             "--tokens words: translators cannot be trained on whole words: a translation could not contain words \
@@ -68,7 +70,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     }
     let can_start = (asks || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
         && args.model() == Model::Transformer;
-    if args.from.is_some() && !can_start {
+    if args.from.is_some() && known.is_none() && !can_start {
         let problem = tr!(
             "--from: only classifiers with a transformer, taggers and language models can start from a pretrained model; \
              leave it out, or give --task classify, --task tag or --task lm and no other --model",
@@ -121,7 +123,7 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     }
     tune::check(args, task)?;
     match task {
-        TaskName::Classify => classify::run(args, threads),
+        TaskName::Classify => classify::run(args, known.as_ref(), threads),
         TaskName::Labels => labels::run(args, threads),
         TaskName::Score => score::run(args, threads),
         TaskName::Tag => tag::run(args, threads),
@@ -132,7 +134,9 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
 }
 
 /// The task asked for or, without, the one that the data is for.
-fn task(args: &Train) -> anyhow::Result<TaskName> {
+///
+/// A classifier that is trained further, where it `is_known`, stays one.
+fn task(args: &Train, is_known: bool) -> anyhow::Result<TaskName> {
     let Some(path) = &args.data else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
     if let Some(task) = args.task {
         return Ok(task);
@@ -146,6 +150,9 @@ fn task(args: &Train) -> anyhow::Result<TaskName> {
         );
         tell(["task", "タスク"], &text);
         return Ok(TaskName::Lm);
+    }
+    if is_known {
+        return Ok(TaskName::Classify);
     }
     if args.several.is_asked() {
         return Ok(TaskName::Labels);
