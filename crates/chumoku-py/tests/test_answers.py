@@ -248,6 +248,8 @@ def test_checkup(tmp_path):
     flipped = {int(i) for i in sure[5:200:20]}
     given = [{"horrid": "pleasant", "pleasant": "horrid"}[x] if i in flipped else x for i, x in enumerate(labels)]
     found = chumoku.doctor(texts, given, test=([texts[7]], ["horrid"]), unlabelled=["The walk was long.", "A horrid day."])
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(found))))
+    assert again.data == found.data and again.page("ja") == found.page("ja") and again._examined.csv() == found._examined.csv()
     named = {doubt["row"] for doubt in found.wrong_labels}
     assert flipped <= named, "each label that is wrong is found"
     assert all(doubt["text"] == texts[doubt["row"]] and doubt["label"] == given[doubt["row"]] for doubt in found.wrong_labels)
