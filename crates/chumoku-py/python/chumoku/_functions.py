@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any, Literal, Sequence
 
 from . import _arrays
@@ -135,9 +137,9 @@ def scaled_dot_product_attention(
             and so does this for tensors.)
     """
     if is_torch(query):
-        from .torch import scaled_dot_product_attention as of_torch
-
-        return of_torch(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        # (An import that is done costs as much as all the rest here.)
+        of_torch = sys.modules.get("chumoku.torch") or importlib.import_module("chumoku.torch")
+        return of_torch.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     from ._numpy import scaled_dot_product_attention as of_numpy
 
     return of_numpy(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)

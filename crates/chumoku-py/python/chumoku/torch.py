@@ -174,17 +174,23 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, d_output, d_log_sum_exp):
-        query, key, value, mask, sinks, seed, output, log_sum_exp = ctx.saved_tensors
-        if d_output is None and d_log_sum_exp is None:
-            return (None,) * 7
-        if d_output is None:
-            d_output = torch.zeros_like(output)
-        wants_mask, wants_sinks = ctx.needs_input_grad[3], ctx.needs_input_grad[4]
-        d_query, d_key, d_value, d_mask, d_sinks = _OP_BACKWARD(
-            query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks,
-            ctx.settings,
-        )
-        return d_query, d_key, d_value, d_mask if wants_mask else None, d_sinks if wants_sinks else None, None, None
+        return _of_saved(ctx, d_output, d_log_sum_exp)
+
+
+def _of_saved(ctx, d_output, d_log_sum_exp):
+    """The gradients of a call, from what it saved."""
+    query, key, value, mask, sinks, seed, output, log_sum_exp = saved = ctx.saved_tensors
+    if d_output is None and d_log_sum_exp is None:
+        return (None,) * 7
+    if d_output is None:
+        d_output = torch.zeros_like(output)
+    wants_mask, wants_sinks = ctx.needs_input_grad[3], ctx.needs_input_grad[4]
+    # The graph of gradients may be compiled where that of values was not.
+    is_direct = not torch.compiler.is_compiling() and _is_direct(*saved, d_output, d_log_sum_exp)
+    d_query, d_key, d_value, d_mask, d_sinks = (_backward_cpu if is_direct else _OP_BACKWARD)(
+        query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, ctx.settings
+    )
+    return d_query, d_key, d_value, d_mask if wants_mask else None, d_sinks if wants_sinks else None, None, None
 
 
 def _attention_autograd(query, key, value, mask, sinks, seed, settings):
@@ -192,6 +198,77 @@ def _attention_autograd(query, key, value, mask, sinks, seed, settings):
         return _Attention.apply(query, key, value, mask, sinks, seed, settings)
     with torch._C._AutoDispatchBelowAutograd():
         return _OP(query, key, value, mask, sinks, seed, settings)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The same past PyTorch's dispatcher, which is called twice for an operator in Python, where that can make no difference.
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
+
+
+def _is_direct(*tensors: torch.Tensor | None) -> bool:
+    """Whether these are tensors with numbers in memory, and nobody looks on: no mode, transformation, trace or profile."""
+    for x in tensors:
+        if x is not None and (type(x) not in _PLAIN or not x.is_cpu):
+            return False
+    return not (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._is_torch_function_mode_enabled()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._get_tracing_state() is not None
+        or torch.autograd.profiler._is_profiler_enabled
+    )
+
+
+def _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp):
+    """As `_attention_cpu`; without log-sum-exp if nobody asks for that."""
+    shape, packed = query.shape, _is_packed(settings)
+    if packed or 0 in shape or 0 in value.shape:
+        output, log_sum_exp = _results(query, key, value, packed)
+    else:
+        b, h, n, _ = shape
+        width = value.shape[3]
+        # As `_results` lays it out, in one step.
+        output = query.new_empty_strided((b, h, n, width), (n * h * width, width, h * width, 1))
+        log_sum_exp = query.new_empty((b, h, n), dtype=_sums(query.dtype)) if wants_log_sum_exp else None
+    query, key, value = _rows(query), _rows(key), _rows(value)
+    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
+    _chumoku.attention_forward(_plan(seed, settings), *reads, _memory(output), _memory(log_sum_exp))
+    return output, log_sum_exp
+
+
+class _DirectAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value, mask, sinks, seed, settings):
+        output, log_sum_exp = _direct(query, key, value, mask, sinks, seed, settings, True)
+        ctx.save_for_backward(query, key, value, mask, sinks, seed, output, log_sum_exp)
+        ctx.settings = settings
+        ctx.set_materialize_grads(False)
+        return output, log_sum_exp
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_output, d_log_sum_exp):
+        return _of_saved(ctx, d_output, d_log_sum_exp)
+
+
+def _call(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp=True):
+    """The operator, by the shortest way."""
+    # (What is compiled takes the operator, and asks nothing else.)
+    if torch.compiler.is_compiling() or not _is_direct(query, key, value, mask, sinks):
+        return _OP(query, key, value, mask, sinks, seed, settings)
+    if torch.is_grad_enabled() and (
+        query.requires_grad
+        or key.requires_grad
+        or value.requires_grad
+        or mask is not None
+        and mask.requires_grad
+        or sinks is not None
+        and sinks.requires_grad
+    ):
+        return _DirectAttention.apply(query, key, value, mask, sinks, seed, settings)
+    return _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp)
 
 
 _LIBRARY.impl("attention", _attention_cpu, "CPU")
@@ -295,7 +372,7 @@ def attention(
         sinks = sinks.to(torch.float32).contiguous()
     settings = _settings(options | {"precision": precision})
     random = _seed(options["dropout"], seed)
-    output, log_sum_exp = _OP(query, key, value, mask, sinks, random, settings)
+    output, log_sum_exp = _call(query, key, value, mask, sinks, random, settings, return_lse)
     weights = found = None
     if return_weights or statistics:
         plan = _plan(random, settings)
@@ -331,19 +408,23 @@ def scaled_dot_product_attention(
     """See :func:`chumoku.scaled_dot_product_attention`."""
     if attn_mask is not None and is_causal:
         raise RuntimeError("expected attn_mask or is_causal, not both")
-    rank = max(query.dim(), key.dim(), value.dim())
-    if min(query.dim(), key.dim(), value.dim()) < 2:
-        raise RuntimeError("expected tensors of two axes or more")
+    rank, of_key, of_value = query.dim(), key.dim(), value.dim()
+    if not rank == of_key == of_value == 4:
+        if min(rank, of_key, of_value) < 2:
+            raise RuntimeError("expected tensors of two axes or more")
+        rank = max(rank, of_key, of_value)
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
         raise RuntimeError(f"attn_mask: expected bool or {query.dtype} as of query, got {attn_mask.dtype}")
     shape = None
-    if rank != 4 or not (query.dim() == key.dim() == value.dim()) or (
+    if not rank == of_key == of_value == 4 or (
         query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
     ):
         query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
-    _check((query, key, value), 4)
+    dtype = query.dtype
+    if not (query.is_cpu and key.is_cpu and value.is_cpu and dtype == key.dtype == value.dtype and dtype in _FLOATS):
+        _check((query, key, value), 4)
     settings = _plain_settings(is_causal, scale, dropout_p)
-    output = _OP(query, key, value, _readable(attn_mask, query.dtype), None, _seed(dropout_p, None), settings)[0]
+    output = _call(query, key, value, _readable(attn_mask, dtype), None, _seed(dropout_p, None), settings, False)[0]
     return output if shape is None else output.reshape(*shape, output.shape[-1])
 
 
