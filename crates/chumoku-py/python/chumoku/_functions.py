@@ -39,7 +39,7 @@ def attention(
     Arguments are arrays of NumPy, tensors of PyTorch on the CPU, or anything with DLPack or the array interface; results
     are of the same kind. Numbers are float32, float64 (computed by the plain version, slowly), bfloat16 or float16.
     Tensors of PyTorch have gradients. Views of any strides are read where they lie, if the numbers of a row are side by
-    side; others are copied.
+    side; others are copied: those whose width is not the last axis in memory, and arrays with negative steps.
 
     Args:
         query: (batch, heads, queries, width); packed sequences are (tokens, heads, width).
