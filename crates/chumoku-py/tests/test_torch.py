@@ -378,7 +378,7 @@ def test_the_same_bytes_as_of_arrays_on_threads_of_pytorch():
     """Tensors are computed on PyTorch's threads, arrays on ours: by any number of either the same."""
     import sys
 
-    from chumoku.torch import _gomp_parallel
+    from chumoku._operators import _gomp_parallel
 
     if sys.platform == "linux":
         assert _gomp_parallel() != 0, "PyTorch's OpenMP was not found"

@@ -48,8 +48,8 @@ def sorted_classes(labels: list) -> tuple[Any, list[int]]:
     # What NumPy makes of numbers and texts together, or of integers that are too large, is something else.
     is_own = array.ndim == 1 and array.dtype != object and all(bool(a == b) for a, b in zip(array, labels))
     if is_own:
-        array, order = numpy.unique(array, return_index=True)
-        return array, order.tolist()
+        array, first = numpy.unique(array, return_index=True)
+        return array, first.tolist()
     places = range(len(labels))
     try:
         order = sorted(places, key=lambda i: labels[i])

@@ -52,7 +52,8 @@ class Predictor(Estimator):
         it is a row, a dictionary or a row of pandas, and ``data["columns"]`` has the effect of each value.
         """
         model = self._fitted()
-        row = text.to_dict() if hasattr(text, "to_dict") else text
+        to_dict = getattr(text, "to_dict", None)
+        row = text if to_dict is None else to_dict()
         if isinstance(row, Mapping):
             return Explanation(model.explain(self._asked({name: [x] for name, x in row.items()})[0], type(self).__name__))
         if not isinstance(text, (str, tuple, list) if model.reads_pairs else str):
