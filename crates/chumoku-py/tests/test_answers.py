@@ -329,14 +329,16 @@ def test_classes_in_a_tree(tmp_path):
     assert "travel / plane" in plain.classes_.tolist()
 
 
-def test_columns_beside_the_text_are_refused(tmp_path):
+def test_columns_beside_the_text_are_read(tmp_path):
     texts, labels, _ = uncertain(60)
     rows = "".join(f"{text},{i % 7},{label}\n" for i, (text, label) in enumerate(zip(texts, labels)))
     (tmp_path / "rows.csv").write_text("text,price,label\n" + rows)
     words = [program(), "train", "rows.csv", "--columns", "price", "--model", "ngrams", "--out", "model"]
     subprocess.run(words, check=True, capture_output=True, cwd=tmp_path)
-    with pytest.raises(ValueError, match="columns beside the text"):
-        chumoku.TextClassifier.load(tmp_path / "model")
+    model = chumoku.TextClassifier.load(tmp_path / "model")
+    assert model.score({"text": texts, "price": [i % 7 for i in range(60)]}, labels) > 0.5
+    with pytest.raises(TypeError, match="there are columns beside the text"):
+        model.predict(texts)
 
 
 def test_every_argument_is_told():

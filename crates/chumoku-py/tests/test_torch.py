@@ -303,7 +303,7 @@ def test_modules_and_no_weights_are_made():
 
 
 def test_masks_that_broadcast_stay_small():
-    from chumoku.torch import _readable
+    from chumoku._operators import _readable
 
     wide = numbers(2, 1, 1, 9, dtype=torch.bfloat16).expand(2, 4, 9, 9)
     small = _readable(wide, torch.bfloat16)
