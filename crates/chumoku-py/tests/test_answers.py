@@ -336,7 +336,7 @@ def test_columns_beside_the_text_are_read(tmp_path):
     words = [program(), "train", "rows.csv", "--columns", "price", "--model", "ngrams", "--out", "model"]
     subprocess.run(words, check=True, capture_output=True, cwd=tmp_path)
     model = chumoku.TextClassifier.load(tmp_path / "model")
-    assert model.score({"text": texts, "price": [i % 7 for i in range(60)]}, labels) > 0.5
+    assert model.score({"text": texts, "price": [i % 7 for i in range(60)]}, list(map(str, labels))) > 0.5
     with pytest.raises(TypeError, match="there are columns beside the text"):
         model.predict(texts)
 
