@@ -29,6 +29,15 @@ def _rows(x: torch.Tensor) -> torch.Tensor:
     return x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.contiguous()
 
 
+def _read(x: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+    """The tensor with its rows side by side, which must be held, and what the kernels read."""
+    strides = x.stride()
+    if strides[-1] != 1 and x.shape[-1] > 1:
+        x = x.contiguous()
+        strides = x.stride()
+    return x, (x.data_ptr(), _NAMES[x.dtype], x.shape, strides)
+
+
 def _sums(dtype: torch.dtype) -> torch.dtype:
     """The type of sums: of log-sum-exp and of additive masks."""
     return torch.float64 if dtype == torch.float64 else torch.float32
@@ -253,18 +262,22 @@ def _is_direct(*tensors: torch.Tensor | None) -> bool:
 
 def _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp):
     """As `_attention_cpu`; without log-sum-exp if nobody asks for that."""
-    shape, packed = query.shape, _is_packed(settings)
-    if packed or 0 in shape or 0 in value.shape:
+    of_query, of_value, packed = query.shape, value.shape, _is_packed(settings)
+    if packed or 0 in of_query or 0 in of_value:
         output, log_sum_exp = _results(query, key, value, packed)
+        written = _memory(output)
     else:
-        b, h, n, _ = shape
-        width = value.shape[3]
+        b, h, n, _ = of_query
+        width = of_value[3]
         # As `_results` lays it out, in one step.
-        output = query.new_empty_strided((b, h, n, width), (n * h * width, width, h * width, 1))
+        shape, strides = (b, h, n, width), (n * h * width, width, h * width, 1)
+        output = query.new_empty_strided(shape, strides)
+        written = (output.data_ptr(), _NAMES[query.dtype], shape, strides)
         log_sum_exp = query.new_empty((b, h, n), dtype=_sums(query.dtype)) if wants_log_sum_exp else None
-    query, key, value = _rows(query), _rows(key), _rows(value)
-    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
-    _chumoku.attention_forward(_plan(seed, settings), *reads, _memory(output), _memory(log_sum_exp))
+    query, q = _read(query)
+    key, k = _read(key)
+    value, v = _read(value)
+    _chumoku.attention_forward(_plan(seed, settings), q, k, v, _memory(mask), _memory(sinks), written, _memory(log_sum_exp))
     return output, log_sum_exp
 
 

@@ -12,7 +12,7 @@ import torch
 
 from . import _chumoku
 from ._arrays import AttentionResult, Statistics, top_count
-from ._operators import _FLOATS, _backward_cpu, _call, _memory, _plan, _readable, _rows, _settings, _sums
+from ._operators import _FLOATS, _backward_cpu, _call, _memory, _plan, _read, _readable, _rows, _settings, _sums
 from ._watch import Watch, Watched, watch
 
 __all__ = ["Watch", "Watched", "activate", "deactivate", "explain", "is_active", "watch"]
@@ -168,9 +168,9 @@ def _sdpa_forward(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mas
     log_sum_exp = query.new_empty(b, n, h, dtype=_sums(query.dtype)).transpose(1, 2)
     rows = log_sum_exp if h == 1 or n == 1 else torch.empty_like(log_sum_exp, memory_format=torch.contiguous_format)
     written = output if output.stride(-1) == 1 or output.shape[-1] <= 1 else torch.empty_like(output, memory_format=torch.contiguous_format)
-    query, key, value, mask = _rows(query), _rows(key), _rows(value), _readable(attn_mask, query.dtype)
-    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), None)
-    _chumoku.attention_forward(plan, *reads, _memory(written), _memory(rows))
+    mask = _readable(attn_mask, query.dtype)
+    (query, q), (key, k), (value, v) = _read(query), _read(key), _read(value)
+    _chumoku.attention_forward(plan, q, k, v, _memory(mask), None, _memory(written), _memory(rows))
     if rows is not log_sum_exp:
         log_sum_exp.copy_(rows)
     if written is not output:
