@@ -62,8 +62,12 @@ def attention(
 ) -> AttentionResult:
     """See :func:`chumoku.attention`, which has checked what is alike for all arrays."""
     query, key, value = arrays
-    packed = options["query_offsets"] is not None
-    _check(arrays, 3 if packed else 4)
+    rank = 4 if options["query_offsets"] is None else 3
+    dtype, is_here = query.dtype, query.is_cpu and key.is_cpu and value.is_cpu
+    are_of_rank = query.dim() == key.dim() == value.dim() == rank
+    if not (is_here and are_of_rank and dtype == key.dtype == value.dtype and dtype in _FLOATS):
+        # Says what is wrong, if something is.
+        _check(arrays, rank)
     if options["softcap"] is not None and not options["softcap"] > 0:
         raise ValueError(f"softcap: expected a number above 0, got {options['softcap']}")
     mask = _readable(mask, query.dtype)
