@@ -57,6 +57,8 @@ def test_models_that_mark_an_answer():
         other = model(**{name: x[1:, left] for name, x in inputs.items()})
     p = spans(other, 0, slice(3, 8))[a - (a > place), b - (b > place)]
     assert abs(found.effects[place] - (log_odds(best) - log_odds(p))) < 1e-3
+    named = [f"w{i}" for i in range(6)]
+    assert seen.explain(item=1, tokens=named).label == " ".join(named[a : b + 1])
     # Read on both sides by one with a decoder.
     sizes = dict(encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64)
     config = transformers.BartConfig(vocab_size=99, d_model=32, encoder_layers=1, decoder_layers=1, max_position_embeddings=64, **sizes)

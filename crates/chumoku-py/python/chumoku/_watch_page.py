@@ -218,7 +218,7 @@ class Explainer:
         if self.main.endswith("input_ids") and ids is not None:
             known = self._special()
             special = [int(ids[0, int(i)]) in known for i in self.kept]
-        kind, label, probabilities, effects, similarity = self._answer(special, n, part)
+        kind, label, probabilities, effects, similarity = self._answer(names, special, part)
         words: list[dict[str, Any]] = [{"text": name, "special": is_special} for name, is_special in zip(names, special)]
         missing = 1.0 - weights.sum(-1)
         if float(missing.max()) > 1e-3:
@@ -265,9 +265,10 @@ class Explainer:
         return found
 
     def _answer(
-        self, special: list[bool], n: int, part: str | None
+        self, names: list[str], special: list[bool], part: str | None
     ) -> tuple[str, str, list[tuple[str, float]], list[float], float | None]:
         """Kind, label, probabilities, the effect of each token, and the similarity, if that is what there is."""
+        n = len(names)
         # Without its only token a text has nothing left to read.
         places = [(j, int(i)) for j, i in enumerate(self.kept) if not special[j]] if n > 1 else []
         [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
@@ -275,7 +276,7 @@ class Explainer:
         logits = whole.get("logits")
         config = getattr(self.model, "config", None)
         if "start_logits" in whole and "end_logits" in whole:
-            return ("classifier", *self._marked(whole, without, places, effects), None)
+            return ("classifier", *self._marked(names, whole, without, places, effects), None)
         if logits is not None and logits.dim() == 1:
             labels = getattr(config, "id2label", None) or {}
             name = lambda i: str(labels.get(i, i))
@@ -296,15 +297,15 @@ class Explainer:
         own = vector(whole, None)
         for (j, i), other in zip(places, without):
             effects[j] = 1.0 - float(F.cosine_similarity(own, vector(other, i), dim=0))
-        words = [name for name, is_special in zip(self._names(None), special) if not is_special]
+        words = [name for name, is_special in zip(names, special) if not is_special]
         return "encoder", " ".join(words) or "the text", [], effects, 1.0
 
     def _marked(
-        self, whole: dict[str, Any], without: list[Any], places: list[tuple[int, int]], effects: list[float]
+        self, names: list[str], whole: dict[str, Any], without: list[Any], places: list[tuple[int, int]], effects: list[float]
     ) -> tuple[str, list[tuple[str, float]], list[float]]:
         """Of a model that marks an answer in the text: the answer, the likeliest ones, and what each token does to it."""
         kept = [int(i) for i in self.kept]
-        called = dict(zip(kept, self._names(None)))
+        called = dict(zip(kept, names))
 
         def spans(found: dict[str, Any], kept: list[int]) -> torch.Tensor:
             # Each begins where it begins, and ends there or later: (first, last).
