@@ -20,6 +20,7 @@ __all__ = [
     "attention_plan",
     "attention_statistics",
     "attention_weights",
+    "beside",
     "check",
     "count",
     "examine",
