@@ -252,6 +252,15 @@ def test_layers_of_pytorch_with_masks():
     assert len(seen) == 3 and seen.explain().attention.shape == (1, 2, 5, 5)
 
 
+def test_a_choice_among_texts_has_no_page():
+    transformers = pytest.importorskip("transformers")
+    model = transformers.BertForMultipleChoice(transformers.BertConfig(**SIZES)).eval()
+    seen, _ = watched(model, torch.randint(3, 99, (2, 3, 7)))
+    assert seen[0].shape == (6, 4, 7, 7)
+    with pytest.raises(ValueError, match="chooses among 3 texts"):
+        seen.explain()
+
+
 def test_half_precision_and_caches():
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)

@@ -55,7 +55,12 @@ class Explainer:
             self.arguments["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(self.labels)
         elif self.is_pair:
             self.labels = None
+        is_choice = arguments[self.main].dim() == 3 and not arguments[self.main].is_floating_point()
         for entry in self.entries:
+            if is_choice and entry.shape[0] == batch * length:
+                raise ValueError(
+                    f"explain: the model chooses among {length} texts, for which there is no page; what was collected of each is there"
+                )
             if entry.shape[0] not in (1, batch):
                 raise ValueError(
                     f"explain: the model was given a batch of {batch}, and its attention one of {entry.shape[0]}: give it (batch, "
