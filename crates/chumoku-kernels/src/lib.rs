@@ -146,6 +146,7 @@ mod dropout;
 mod embedding;
 mod error;
 mod gemm;
+pub mod halt;
 mod isa;
 mod limits;
 mod loss;

@@ -1,5 +1,6 @@
 //! Sharing work among threads: pieces whose borders depend on the shapes alone, never on the number of threads.
 
+use crate::halt::{self, Flag};
 use crate::profile::{self, Operation};
 use rayon::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -88,6 +89,7 @@ impl Crew {
                 self.0.running.fetch_sub(1, Ordering::Relaxed);
             }
         }
+        halt::check();
         self.running.fetch_add(1, Ordering::Relaxed);
         self.left.fetch_sub(1, Ordering::Relaxed);
         let _before = Before(self, CREW.replace(Some(Arc::clone(self))), ALONE.replace(false));
@@ -135,13 +137,14 @@ fn among<T: Send, R: Send, E: Send>(
     profile::shared(items.len());
     let operation = profile::current().map(|_| Operation::BETWEEN);
     let _waiting = profile::waiting();
-    let next = AtomicUsize::new(0);
+    let (next, flag) = (AtomicUsize::new(0), Flag::current());
     let each: Vec<Mutex<Item<T, Result<R, E>>>> =
         items.into_iter().map(|item| Mutex::new(Item { given: Some(item), made: None })).collect();
     rayon::scope(|scope| {
         for _ in 0..threads.min(each.len()) {
             scope.spawn(|_| {
                 let _between = profile::go_on(operation);
+                let _same = flag.enter();
                 while let Some(place) = each.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let item = place.lock().unwrap_or_else(PoisonError::into_inner).given.take();
                     let made = item.map(|item| crew.run(|| f(item)));
@@ -175,6 +178,7 @@ pub(crate) fn for_each(pieces: usize, work: usize, f: impl Fn(usize) + Sync + Se
 /// Behind a pointer, so that each `f` is compiled once, and what shares it among threads once for all of them.
 #[inline(never)]
 fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
+    halt::check();
     if pieces <= 1 || work < WORTH_SHARING || num_threads() == 1 {
         (0..pieces).for_each(f);
     } else {
@@ -194,8 +198,9 @@ fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
             });
             return;
         }
+        let flag = Flag::current();
         (0..pieces).into_par_iter().with_max_len(1).for_each(|piece| {
-            let _same = profile::go_on(operation);
+            let _same = (profile::go_on(operation), flag.enter());
             f(piece);
         });
     }

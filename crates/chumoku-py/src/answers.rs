@@ -6,7 +6,7 @@ use crate::pages::Page;
 use chumoku::data::Span;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{Caution, Error, ModelKind, NgramClassifier, Prediction, TextClassifier, TextTagger, pair};
+use chumoku::{Caution, ModelKind, NgramClassifier, Prediction, TextClassifier, TextTagger, pair, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -58,18 +58,18 @@ impl Classifier {
                 // Says what is wrong with a folder of another kind.
                 _ => Model::Network(Box::new(TextClassifier::load(&folder)?)),
             };
-            let columns = match &model {
-                Model::Network(model) => model.config().columns(),
-                Model::Ngrams(model) => model.columns(),
-            };
-            if columns.is_empty() {
-                return Ok(Classifier(model));
-            }
-            let folder = folder.display();
-            Err(Error::Setting(format!(
-                "{folder}: this model reads columns beside the text, which this package does not do yet: use `chumoku predict`"
-            )))
+            Ok(Classifier(model))
         })
+    }
+
+    /// The names of the columns that it reads beside the text, in order.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        let columns = match &self.0 {
+            Model::Network(model) => model.config().columns(),
+            Model::Ngrams(model) => model.columns(),
+        };
+        columns.iter().map(|column| column.name.clone()).collect()
     }
 
     /// What it tells of a text: "class", "labels" or "number".
@@ -111,6 +111,13 @@ impl Classifier {
     fn bounds(&self, level: f64) -> Option<(f32, f32)> {
         let caution = self.caution()?;
         Some((caution.step(level)?.confidence, caution.least_known.unwrap_or(f32::NEG_INFINITY)))
+    }
+
+    /// From which probability of a class on this share of the validation rows is of it; None where there is no such probability.
+    #[pyo3(signature = (class_, level))]
+    fn precise(&self, class_: usize, level: f64) -> Option<f32> {
+        let caution = self.caution().filter(|caution| class_ < caution.classes.len())?;
+        Some(caution.cut(class_, level)?.step.confidence)
     }
 
     /// The share of each text's n-grams that the model knows: 1 where there are no n-grams to judge by.
@@ -181,6 +188,12 @@ impl Classifier {
 #[pyfunction]
 pub(crate) fn joined(first: &str, second: &str) -> String {
     pair::join(first, second)
+}
+
+/// A text, or two that are one, with the values beside it, as models of columns read them.
+#[pyfunction]
+pub(crate) fn beside(text: &str, cells: Vec<String>) -> String {
+    row::join(text, &cells)
 }
 
 /// A trained tagger of words.

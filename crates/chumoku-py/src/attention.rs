@@ -127,18 +127,15 @@ fn rank_four(what: &str, array: &Array) -> PyResult<([usize; 4], [usize; 3])> {
     }
 }
 
-/// Heads, width and distance of rows of a packed array.
-fn packed(what: &str, array: &Array) -> PyResult<(usize, usize, usize)> {
+/// Heads and width of a packed array, and the distances of heads and of tokens.
+fn packed(what: &str, array: &Array) -> PyResult<([usize; 2], [usize; 2])> {
     match (&array.shape[..], &array.strides[..]) {
-        (&[_, heads, width], &[row, head, last])
-            if array.shape.contains(&0)
-                || (last == 1 || width <= 1) && (head == width || heads <= 1) && row >= heads * width =>
-        {
-            Ok((heads, width, row))
+        (&[_, heads, width], &[row, head, last]) if array.shape.contains(&0) || last == 1 || width <= 1 => {
+            Ok(([heads, width], [head, row]))
         }
         _ => {
             let problem = format!(
-                "expected shape (tokens, heads, width) with the heads of a token side by side, got {:?} with strides {:?}",
+                "expected shape (tokens, heads, width) with the numbers of a row side by side, got {:?} with strides {:?}",
                 array.shape, array.strides
             );
             Err(PyValueError::new_err(format!("{what}: {problem}")))
@@ -150,8 +147,8 @@ fn heads<'a, T: Floating>(what: &str, array: &'a Array, offsets: Option<&'a Vec<
     let data = array.slice::<T>(what)?;
     if let Some(offsets) = offsets {
         check_tokens(what, array, offsets)?;
-        let (heads, width, row) = packed(what, array)?;
-        return Heads::packed(data, offsets, heads, width, row).map_err(value_error);
+        let (sizes, strides) = packed(what, array)?;
+        return Heads::packed_strided(data, offsets, sizes, strides).map_err(value_error);
     }
     let (shape, strides) = rank_four(what, array)?;
     Heads::strided(data, shape, strides).map_err(value_error)
@@ -166,8 +163,8 @@ fn heads_mut<'a, T: Floating>(
     let data = written.next::<T>(what)?;
     if let Some(offsets) = offsets {
         check_tokens(what, array, offsets)?;
-        let (heads, width, row) = packed(what, array)?;
-        return HeadsMut::packed(data, offsets, heads, width, row).map_err(value_error);
+        let (sizes, strides) = packed(what, array)?;
+        return HeadsMut::packed_strided(data, offsets, sizes, strides).map_err(value_error);
     }
     let (shape, strides) = rank_four(what, array)?;
     HeadsMut::strided(data, shape, strides).map_err(value_error)

@@ -1,7 +1,7 @@
 //! What is wrong with labelled texts: `chumoku doctor`.
 
 use crate::pages::language;
-use crate::pool::{self, Place};
+use crate::pool;
 use crate::training::error;
 use chumoku::data::{Format, ReadOptions};
 use chumoku::doctor::{Checkup, Given, Options, Texts, examine as examined};
@@ -78,5 +78,5 @@ pub(crate) fn examine(
         let checkup = examined(&given, &options, &|_| {})?;
         Ok(Examined { given, checkup })
     };
-    pool::run(py, Place::Pool, work)?.map_err(|failed| error(&failed))
+    pool::run_long(py, work)?.map_err(|failed| error(&failed))
 }

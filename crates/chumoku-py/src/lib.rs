@@ -33,6 +33,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<doctor::Examined>()?;
     module.add_function(wrap_pyfunction!(models::model_kind, module)?)?;
     module.add_function(wrap_pyfunction!(answers::joined, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::beside, module)?)?;
     module.add_function(wrap_pyfunction!(answers::span_f1, module)?)?;
     module.add_function(wrap_pyfunction!(training::train, module)?)?;
     module.add_function(wrap_pyfunction!(doctor::examine, module)?)?;

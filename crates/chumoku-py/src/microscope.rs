@@ -2,7 +2,7 @@
 
 use crate::models::trace_model;
 use crate::pages::language;
-use crate::pool::{self, Place};
+use crate::pool;
 use crate::training::error;
 use chumoku::count::{CountConfig, Counted};
 use chumoku::explain::AttentionPlace;
@@ -37,10 +37,11 @@ pub(crate) struct Trace(trace::Trace);
 
 #[pymethods]
 impl Trace {
-    /// Of a worked example; the head is counted from 1.
+    /// Of a worked example, called `name` if it has no title; the head is counted from 1.
     #[staticmethod]
-    fn of_example(source: &str, given: &str, head: usize) -> PyResult<Self> {
-        let (name, example) = example(source, given)?;
+    fn of_example(source: &str, given: &str, head: usize, name: Option<String>) -> PyResult<Self> {
+        let (own, example) = example(source, given)?;
+        let name = name.unwrap_or(own);
         let head = head.checked_sub(1).ok_or_else(|| PyValueError::new_err("head: expected from 1 on, got 0"))?;
         let mut trace = example.trace(head).map_err(|problem| PyValueError::new_err(format!("{name}: {problem}")))?;
         if trace.title.is_empty() {
@@ -65,7 +66,7 @@ impl Trace {
         };
         let layer = layer.map(|layer| from_zero("layer", layer)).transpose()?;
         let place = AttentionPlace { layer, head: from_zero("head", head)? };
-        let found = pool::run(py, Place::Pool, || trace_model(&folder, &text, target.as_deref(), &part, place))?;
+        let found = pool::run_long(py, || trace_model(&folder, &text, target.as_deref(), &part, place))?;
         found.map(Trace).map_err(|failed| error(&failed))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::addresses::{Array, Written};
 use crate::pages::Page;
-use crate::pool::{self, Place};
+use crate::pool;
 use crate::training::{OFTEN, error, precision};
 use chumoku::data::Pairs;
 use chumoku::explain::AttentionPlace;
@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Runs on the pool what may fail.
+/// Runs on the pool what may fail, and may take long.
 pub(crate) fn on_pool<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
-    pool::run(py, Place::Pool, work)?.map_err(|failed| error(&failed))
+    pool::run_long(py, work)?.map_err(|failed| error(&failed))
 }
 
 fn named(name: Option<&str>) -> PyResult<Option<Precision>> {

@@ -8,12 +8,18 @@
 //! run on its own threads, whose entry [`use_openmp`] is told.
 
 use crate::addresses::OpenMp;
-use chumoku_kernels::{on_one_thread, on_team};
+use chumoku_kernels::{halt, on_one_thread, on_team};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How often Ctrl-C is looked for.
+const OFTEN: Duration = Duration::from_millis(100);
 
 /// A pool of so many threads in a process, and the one that was made after it.
 struct Made {
@@ -68,6 +74,45 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
     }
     let pool = the_pool()?;
     Ok(py.detach(|| pool.install(work)))
+}
+
+/// Runs on the pool what may take long, without the lock of the interpreter. On Ctrl-C it ends at its next operation, and what the
+/// signal raises is raised.
+pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
+    let pool = the_pool()?;
+    let mut raised = None;
+    let first = &mut raised;
+    let found = py.detach(move || {
+        let flag = Arc::new(AtomicBool::new(false));
+        let (sender, receiver) = sync_channel(1);
+        let of_work = Arc::clone(&flag);
+        // Signals come to this thread, which waits here while the pool works.
+        pool.in_place_scope(move |scope| {
+            scope.spawn(move |_| {
+                // The scope ends with the thread that waits: it is there to hear it.
+                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| halt::until(&of_work, work))));
+            });
+            loop {
+                match receiver.recv_timeout(OFTEN) {
+                    Ok(found) => return Some(found),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                if first.is_none()
+                    && let Err(error) = Python::attach(|py| py.check_signals())
+                {
+                    *first = Some(error);
+                    flag.store(true, Ordering::Relaxed);
+                }
+            }
+        })
+    });
+    match (raised, found) {
+        (Some(raised), _) => Err(raised),
+        (None, Some(Ok(Ok(found)))) => Ok(found),
+        (None, Some(Err(panic))) => resume_unwind(panic),
+        (None, _) => Err(PyRuntimeError::new_err("the work ended by a fault of the program")),
+    }
 }
 
 /// The pool of this process with as many threads as calls use, made if it is not there yet.

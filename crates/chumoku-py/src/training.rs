@@ -9,10 +9,12 @@ use chumoku::data::{
 };
 use chumoku::hierarchy::Paths;
 use chumoku::nn::Network;
+use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{
-    ClassWeights, Event, Freeze, TaggerData, TrainOptions, Training, TrainingData, train_labels, train_language_model,
-    train_ngram_classifier, train_number, train_tagger, train_translator,
+    Adjusted, ClassWeights, Event, Freeze, Setting, TaggerData, TrainOptions, Training, TrainingData, TuneBudget,
+    train_labels, train_language_model, train_ngram_classifier, train_number, train_tagger, train_translator, tune,
+    tune_ngrams,
 };
 use chumoku::{Cell, Error, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -65,7 +67,21 @@ struct Run {
     lora: Option<usize>,
     class_weight: Option<Weights>,
     hierarchy: Option<String>,
+    /// Columns of the rows beside the text, with what they hold where that is said.
+    columns: Vec<(String, Option<String>)>,
+    tune: Option<Budget>,
+    folds: Option<usize>,
+    settings: Option<String>,
     resume: bool,
+}
+
+/// How long settings are searched for: trials, or seconds.
+#[derive(FromPyObject)]
+enum Budget {
+    #[pyo3(transparent)]
+    Trials(u64),
+    #[pyo3(transparent)]
+    Seconds(f64),
 }
 
 /// How much classes count.
@@ -100,6 +116,9 @@ impl Run {
             "tagger" => Kind::Tagger,
             other => return Err(unknown("model", other, &["transformer", "rnn", "lstm", "gru", "ngrams"])),
         };
+        if self.tune.is_some() && self.task != "class" {
+            return Err(PyValueError::new_err("tune: settings are searched for only where each text has one class"));
+        }
         match (kind, self.task.as_str()) {
             (Kind::Classifier(network), "labels") => Ok(Kind::Labels(network)),
             (Kind::Classifier(network), "number") => Ok(Kind::Number(network)),
@@ -126,6 +145,8 @@ impl Run {
         if let Kind::Classifier(network) | Kind::Labels(network) | Kind::Number(network) = kind {
             options.network = network;
         }
+        options.folds = self.folds;
+        options.set = self.set(kind)?;
         options.class_weights = match &self.class_weight {
             None => None,
             Some(Weights::Times(times)) => Some(ClassWeights::Times(times.clone())),
@@ -164,10 +185,41 @@ impl Run {
         Ok(options)
     }
 
+    /// Settings by name.
+    fn set(&self, kind: Kind) -> PyResult<Adjusted> {
+        let Some(settings) = &self.settings else { return Ok(Adjusted::default()) };
+        let set: Adjusted =
+            settings.parse().map_err(|problem: String| PyValueError::new_err(format!("settings: {problem}")))?;
+        set.check(!matches!(kind, Kind::Ngrams), self.from_pretrained.is_some()).map_err(|failed| error(&failed))?;
+        let twice = [(Setting::Epochs, self.epochs.is_some()), (Setting::Tokens, self.tokens.is_some())];
+        let said_twice = set.settings().find(|setting| twice.contains(&(*setting, true)));
+        match said_twice {
+            None => Ok(set),
+            Some(setting) => {
+                let name = setting.name();
+                Err(PyValueError::new_err(format!("{name}, settings: both say the same thing; give one of them")))
+            }
+        }
+    }
+
     /// Reads the rows and trains. Returns what `metrics.json` holds.
     fn work(&self, kind: Kind, training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
+        let asked = |(name, kind): &(String, Option<String>)| Asked {
+            name: name.clone(),
+            kind: kind.clone(),
+            ..Asked::default()
+        };
+        read.beside = self.columns.iter().map(asked).collect();
+        let budget = match self.tune {
+            None => None,
+            Some(Budget::Trials(trials)) => Some(TuneBudget::Trials(trials)),
+            Some(Budget::Seconds(seconds)) => {
+                let wrong = |_| Error::Setting(format!("tune: expected a time, got {seconds} s"));
+                Some(TuneBudget::Time(Duration::try_from_secs_f64(seconds).map_err(wrong)?))
+            }
+        };
         Ok(match kind {
             Kind::Classifier(_) | Kind::Ngrams => {
                 read.label = Some("label".into());
@@ -175,9 +227,11 @@ impl Run {
                 let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
                 let mut data = TrainingData::new(&rows, None, None)?;
                 data.hierarchy = tree.map(|(tree, _)| tree);
-                match kind {
-                    Kind::Ngrams => train_ngram_classifier(&data, training)?.metrics,
-                    _ => chumoku::train::train(&data, training)?.metrics,
+                match (kind, budget) {
+                    (Kind::Ngrams, None) => train_ngram_classifier(&data, training)?.metrics,
+                    (Kind::Ngrams, Some(budget)) => tune_ngrams(&data, budget, training)?.metrics,
+                    (_, None) => chumoku::train::train(&data, training)?.metrics,
+                    (_, Some(budget)) => tune(&data, budget, training)?.metrics,
                 }
             }
             Kind::Labels(_) => {

@@ -248,6 +248,8 @@ def test_checkup(tmp_path):
     flipped = {int(i) for i in sure[5:200:20]}
     given = [{"horrid": "pleasant", "pleasant": "horrid"}[x] if i in flipped else x for i, x in enumerate(labels)]
     found = chumoku.doctor(texts, given, test=([texts[7]], ["horrid"]), unlabelled=["The walk was long.", "A horrid day."])
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(found))))
+    assert again.data == found.data and again.page("ja") == found.page("ja") and again._examined.csv() == found._examined.csv()
     named = {doubt["row"] for doubt in found.wrong_labels}
     assert flipped <= named, "each label that is wrong is found"
     assert all(doubt["text"] == texts[doubt["row"]] and doubt["label"] == given[doubt["row"]] for doubt in found.wrong_labels)
@@ -327,14 +329,16 @@ def test_classes_in_a_tree(tmp_path):
     assert "travel / plane" in plain.classes_.tolist()
 
 
-def test_columns_beside_the_text_are_refused(tmp_path):
+def test_columns_beside_the_text_are_read(tmp_path):
     texts, labels, _ = uncertain(60)
     rows = "".join(f"{text},{i % 7},{label}\n" for i, (text, label) in enumerate(zip(texts, labels)))
     (tmp_path / "rows.csv").write_text("text,price,label\n" + rows)
     words = [program(), "train", "rows.csv", "--columns", "price", "--model", "ngrams", "--out", "model"]
     subprocess.run(words, check=True, capture_output=True, cwd=tmp_path)
-    with pytest.raises(ValueError, match="columns beside the text"):
-        chumoku.TextClassifier.load(tmp_path / "model")
+    model = chumoku.TextClassifier.load(tmp_path / "model")
+    assert model.score({"text": texts, "price": [i % 7 for i in range(60)]}, list(map(str, labels))) > 0.5
+    with pytest.raises(TypeError, match="there are columns beside the text"):
+        model.predict(texts)
 
 
 def test_every_argument_is_told():

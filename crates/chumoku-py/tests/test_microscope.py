@@ -1,5 +1,6 @@
 """`chumoku.trace`, `check` and `count`."""
 
+import copy
 import json
 import os
 import pathlib
@@ -169,3 +170,53 @@ def test_what_is_asked_of_a_trace_is_done(tmp_path):
     assert encoder.data["model"]["attention"] == "encoder" and cross.data["model"]["attention"] == "cross"
     counted = chumoku.count("attention", length=10, width=64, heads=4)
     assert counted.bytes == sum(step["bytes"] for step in counted.steps) != counted.parameters
+
+
+def same(a, b):
+    assert a.data == b.data and str(a) == str(b) and a._repr_html_() == b._repr_html_()
+    assert a.page("ja") == b.page("ja") and a.text("ja", depth="all") == b.text("ja", depth="all")
+    np.testing.assert_array_equal(a["weights"], b["weights"])
+
+
+def test_a_trace_is_pickled_and_copied(tmp_path):
+    written = {"inputs": {name: x.tolist() for name, x in example().items()}}
+    file = tmp_path / "example.json"
+    file.write_text("\ufeff" + json.dumps(written), encoding="utf-8")
+    for source in (written, file, chumoku._chumoku.example_names()[0]):
+        found = chumoku.trace(source)
+        pickled = pickle.dumps(found)
+        if source is file:
+            file.write_text("{}")
+        again = pickle.loads(pickled)
+        same(found, again)
+        assert again.text(digits=7, size=2) == found.text(digits=7, size=2)
+        same(found, pickle.loads(pickle.dumps(again)))
+        same(found, copy.copy(found))
+        own = copy.deepcopy(found)
+        same(found, own)
+        own.data["title"] = "another"
+        assert found.data["title"] != "another"
+
+
+def test_the_trace_of_a_model_is_pickled(tmp_path):
+    from test_classifier import rows
+
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(*rows(60))
+    found = chumoku.trace(model=model, text="The soup was great.")
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(found))))
+    same(found, again)
+    for ending in ("html", "md", "tex", "txt", "json", "xlsx"):
+        found.save(tmp_path / f"a.{ending}", "ja"), again.save(tmp_path / f"b.{ending}", "ja")
+        a, b = ((tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
+        assert a == b or ending == "xlsx" and len(a) == len(b)
+    same(found, copy.deepcopy(found))
+    assert copy.deepcopy(found).text(digits=2) == found.text(digits=2)
+    with pytest.raises(ValueError, match="trace anew"):
+        again.text(digits=2)
+
+
+def test_checks_and_counts_are_pickled():
+    claims = {"inputs": {name: x.tolist() for name, x in example().items()}, "claims": {"weights": [["0.5"] * 5] * 3}}
+    for found in (chumoku.check(claims), chumoku.count("attention", length=4, width=8, heads=2)):
+        for again in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+            assert again.data == found.data and str(again) == str(found) and repr(again) == repr(found)

@@ -303,7 +303,7 @@ def test_modules_and_no_weights_are_made():
 
 
 def test_masks_that_broadcast_stay_small():
-    from chumoku.torch import _readable
+    from chumoku._operators import _readable
 
     wide = numbers(2, 1, 1, 9, dtype=torch.bfloat16).expand(2, 4, 9, 9)
     small = _readable(wide, torch.bfloat16)
@@ -378,7 +378,7 @@ def test_the_same_bytes_as_of_arrays_on_threads_of_pytorch():
     """Tensors are computed on PyTorch's threads, arrays on ours: by any number of either the same."""
     import sys
 
-    from chumoku.torch import _gomp_parallel
+    from chumoku._operators import _gomp_parallel
 
     if sys.platform == "linux":
         assert _gomp_parallel() != 0, "PyTorch's OpenMP was not found"
@@ -434,3 +434,48 @@ def test_what_is_wrong_says_what():
         chumoku.attention(q, q, q, mask=torch.ones(4, 4))
     with pytest.raises(ValueError, match="softcap"):
         chumoku.attention(q, q, q, softcap=0.0)
+
+
+def test_the_short_way_is_the_operators():
+    """Past the dispatcher nothing is different, and whoever looks on sees the operator."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Looks(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    q, k, v = (numbers(2, 3, 5, 8, seed=i).requires_grad_() for i in range(3))
+    mask = (numbers(3, 5, 5, seed=3) > 0.5).to(torch.float32).requires_grad_()
+    calls = {
+        "plain": lambda: chumoku.scaled_dot_product_attention(q, k, v, is_causal=True),
+        "mask": lambda: chumoku.scaled_dot_product_attention(q, k, v, mask),
+        "all": lambda: chumoku.attention(q, k, v, softcap=3.0, mask=mask, return_lse=True, statistics=("mass",)).output,
+        "dropout": lambda: chumoku.attention(q, k, v, dropout=0.5, seed=3),
+    }
+    for name, call in calls.items():
+        wanted = (q, k, v, mask) if name in ("mask", "all") else (q, k, v)
+        short, seen[:] = call(), []
+        gradients = torch.autograd.grad(short.square().sum(), wanted)
+        with torch.no_grad():
+            assert torch.equal(call(), short) and call().stride() == short.stride()
+        with Looks():
+            long = call()
+        assert any("chumoku.attention" in each for each in seen), "a mode sees it"
+        assert torch.equal(long, short) and long.stride() == short.stride()
+        for a, b in zip(torch.autograd.grad(long.square().sum(), wanted), gradients):
+            assert torch.equal(a, b)
+    with torch.profiler.profile() as profile:
+        calls["plain"]().sum().backward()
+    names = {event.key for event in profile.key_averages()}
+    assert {"chumoku::attention", "chumoku::attention_backward"} <= names
+    traced = torch.jit.trace(lambda a: chumoku.scaled_dot_product_attention(a, a, a), (q.detach(),), check_trace=False)
+    other = numbers(2, 3, 5, 8, seed=9)
+    assert torch.equal(traced(other), chumoku.scaled_dot_product_attention(other, other, other)), "numbers are not baked in"
+    # The graph of gradients may be compiled, where that of values is not.
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="aot_eager")):
+        compiled = torch.autograd.grad(chumoku.scaled_dot_product_attention(q, k, v).square().sum(), q)[0]
+    expected = torch.autograd.grad(chumoku.scaled_dot_product_attention(q, k, v).square().sum(), q)[0]
+    torch.testing.assert_close(compiled, expected)

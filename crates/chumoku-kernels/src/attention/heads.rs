@@ -27,8 +27,8 @@ impl<'a> Layout<'a> {
         Layout { sequences, heads, dim, head_stride, row_stride }
     }
 
-    fn packed(offsets: &'a [usize], heads: usize, dim: usize, row_stride: usize) -> Self {
-        Layout { sequences: Sequences::Packed { offsets }, heads, dim, head_stride: dim, row_stride }
+    fn packed(offsets: &'a [usize], heads: usize, dim: usize, [head_stride, row_stride]: [usize; 2]) -> Self {
+        Layout { sequences: Sequences::Packed { offsets }, heads, dim, head_stride, row_stride }
     }
 
     /// Number of sequences.
@@ -197,7 +197,21 @@ macro_rules! constructors {
         /// # Errors
         /// If heads or dim is 0, offsets do not start with 0 or decrease, or `data` is too short.
         pub fn packed(data: $data, offsets: &'a [usize], heads: usize, dim: usize, row_stride: usize) -> Result<Self> {
-            let $view = Self { layout: Layout::packed(offsets, heads, dim, row_stride), data };
+            Self::packed_strided(data, offsets, [heads, dim], [dim, row_stride])
+        }
+
+        /// As `packed`, in an array of shape (tokens, heads, dim) whose heads and tokens have the given distances: `[dim,
+        /// heads · dim]` where it is contiguous, `[tokens · dim, dim]` where each head's rows lie together.
+        ///
+        /// # Errors
+        /// As for `packed`.
+        pub fn packed_strided(
+            data: $data,
+            offsets: &'a [usize],
+            [heads, dim]: [usize; 2],
+            strides: [usize; 2],
+        ) -> Result<Self> {
+            let $view = Self { layout: Layout::packed(offsets, heads, dim, strides), data };
             $view.layout.check($what, $view.data.len())?;
             $check?;
             Ok($view)
@@ -262,5 +276,22 @@ impl<'a, T> HeadsMut<'a, T> {
     pub fn row_mut(&mut self, s: usize, h: usize, i: usize) -> &mut [T] {
         let at = self.layout.at(s, h, i);
         &mut self.data[at..][..self.layout.dim]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_rows_may_lie_in_any_order_of_heads_and_tokens() {
+        let data: Vec<f32> = (0..24).map(|x| x as f32).collect();
+        let by_token = Heads::packed(&data, &[0, 1, 4], 3, 2, 6).unwrap();
+        let by_head = Heads::packed_strided(&data, &[0, 1, 4], [3, 2], [8, 2]).unwrap();
+        assert_eq!((by_token.row(1, 2, 0), by_head.row(1, 2, 0)), (&[10.0, 11.0][..], &[18.0, 19.0][..]));
+        assert!(Heads::packed_strided(&data, &[0, 1, 4], [3, 2], [9, 2]).is_err(), "it reaches beyond the array");
+        let mut data = data;
+        assert!(HeadsMut::packed_strided(&mut data, &[0, 4], [3, 2], [8, 2]).is_ok());
+        assert!(HeadsMut::packed_strided(&mut data, &[0, 4], [3, 2], [6, 2]).is_err(), "rows that are written overlap");
     }
 }

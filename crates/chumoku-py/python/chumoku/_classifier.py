@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 from typing import Any, Iterable, Mapping
 
-from ._inputs import check_as_many, check_row, check_rows, is_none, listed, texts_or_pairs
-from ._predictor import CHUNK, LEAST, Predictor, chunks, written
+from ._inputs import check_as_many, check_row, check_rows, is_none
+from ._labels import check_distinct, check_label, labels_of, own, sorted_classes
+from ._predictor import LEAST, Predictor, chunks
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -36,6 +38,14 @@ class TextClassifier(Predictor):
             a dictionary of classes and how many times as much as others. Without it rare classes count somewhat more.
         hierarchy: what stands between the names of labels that are paths in a tree, as ``"/"`` in ``A/B/C``; or ``"none"``. Told from
             the labels if absent.
+        tune: search settings on the validation rows first: for a time, ``"30s"``, ``"10m"`` or ``"2h"``, training included, or for a number
+            of trials. Only where each text has one class.
+        columns: the names of columns beside the text that are to be learnt from too, as ``["price", "shop:category"]``. X is then a
+            table: a DataFrame, or a dictionary of columns.
+        text: where X is a table, the name of the column of texts, or of two for pairs. If absent, the one column that is left, or that of
+            the name ``text``.
+        folds: judge the settings by cross-validation too; ``metrics_["folds"]`` has what was found.
+        settings: what is otherwise chosen from the data, by name: ``"dropout=0.2,words=2"`` or a dictionary; an unknown name lists all.
         lora: with ``from_pretrained``, leave its matrices as they are and train products of this rank beside them.
         out: the model folder to write; a temporary one, held in memory, if absent. An interrupted ``fit`` leaves its
             checkpoints there, and ``resume=True`` goes on from them.
@@ -45,30 +55,34 @@ class TextClassifier(Predictor):
             silent.
 
     Attributes:
-        classes_: the classes, sorted, as they were given.
+        classes_: the classes, sorted, as they were given: an array of texts, numbers, booleans or times, else of objects.
         metrics_: what ``metrics.json`` holds: scores on the rows that were held out, of the whole and of its parts.
     """
 
     _estimator_type = "classifier"
     class_weight: str | Mapping[Any, float] | None = None
     hierarchy: str | None = None
+    tune: str | int | None = None
     _tells = ("class", "labels")
 
     def fit(self, X: Iterable[Any], y: Iterable[Any]) -> TextClassifier:
         """Trains on texts and their labels; a tenth of the rows is held out to choose by, and a tenth to report on.
 
         Args:
-            X: texts: a list, an array, or a column of pandas, polars, pyarrow or datasets; or pairs of texts, each a tuple.
-            y: as many labels: texts, numbers or booleans. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each
-                label, a text may have any number of labels.
+            X: texts: a list, an array, or a column of pandas, polars, pyarrow or datasets; or pairs of texts, each a tuple; or, with
+                ``columns``, a table.
+            y: as many labels: texts, numbers, booleans, dates, members of an enumeration: whatever can be hashed and has a text of its
+                own. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each label, a text may have any number
+                of labels.
 
         Raises:
-            TypeError: a row is no text.
+            TypeError: a row is no text, or a label cannot be one.
             ValueError: there are too few rows or classes, or not as many labels as texts.
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
         self._forget()
-        (texts, pairs), labels = texts_or_pairs(X), listed(y)
+        table, labels = self._rows(X), labels_of(y)
+        texts, pairs = table.texts, table.pairs
         check_as_many(texts, labels, "a label")
         if len(texts) < LEAST:
             raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
@@ -89,22 +103,22 @@ class TextClassifier(Predictor):
             for one in label if several else (label,):
                 if is_none(one):
                     raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
+                check_label(row, one)
                 check_row(row, "label", str(one))
                 if named.setdefault(str(one).strip(), one) != one:
                     raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
+        check_distinct(named.values())
         self._named: dict[str, Any] | None = named
-        rows = (
-            written(text, pairs)
-            | ({"labels": sorted(str(one).strip() for one in label)} if several else {"label": str(label)})
-            for text, label in zip(texts, labels)
-        )
+        written = lambda label: {"labels": sorted(str(one).strip() for one in label)} if several else {"label": str(label)}
+        rows = self._written(table, map(written, labels))
         weight = self.class_weight
         if weight is not None and not isinstance(weight, (str, Mapping)):
             raise TypeError(f"class_weight: expected \"balanced\", \"equal\" or a dictionary, got {weight!r:.40}")
         if isinstance(weight, Mapping):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
-            self._train(self.model, rows, task="labels" if several else "class", pairs=pairs, class_weight=weight, hierarchy=self.hierarchy)
+            of_task = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
+            self._train(self.model, rows, pairs=pairs, **of_task, **self._of_run())
         except BaseException:
             self._forget()
             raise
@@ -115,18 +129,29 @@ class TextClassifier(Predictor):
 
         Those of a text sum to 1; if texts may have several labels, each label has a probability of its own.
         """
+        return self._probabilities(self._asked(X))
+
+    def _probabilities(self, texts: list[str]) -> Any:
         import numpy
 
         from ._arrays import described
 
-        model, texts = self._fitted(), self._asked(X)
+        model = self._fitted()
         found = numpy.empty((len(texts), len(self._order)), numpy.float32)
-        # In parts, so that Ctrl-C is heard between them.
-        for at in range(0, len(texts), CHUNK):
-            model.predict(texts[at : at + CHUNK], described("probabilities", found[at : at + CHUNK])[1])
+        at = 0
+        for part in chunks(texts):
+            model.predict(part, described("probabilities", found[at : at + len(part)])[1])
+            at += len(part)
         return numpy.ascontiguousarray(found[:, self._order])
 
-    def predict(self, X: Iterable[Any], *, abstain: float | None = None) -> Any:
+    def predict(
+        self,
+        X: Iterable[Any],
+        *,
+        abstain: float | None = None,
+        threshold: Mapping[Any, float] | float | None = None,
+        precision_at_least: Mapping[Any, float] | float | None = None,
+    ) -> Any:
         """The most probable class of each text: an array of the labels' own type.
 
         Where classes stand in a tree (A/B/C) the answer goes from its top down, as that of the command does.
@@ -138,16 +163,28 @@ class TextClassifier(Predictor):
             X: texts, or pairs of texts.
             abstain: the share of answers that shall be right, as 0.95. A text of which the model cannot be so sure, or that is unlike
                 all texts of training, gets ``None``; the array is then one of objects.
+            threshold: from which probability on a class is the answer, as ``{"spam": 0.8}``; else the answer is the most probable of the
+                classes that have none. Of several labels a number is that of all.
+            precision_at_least: the same, by the share of right answers that a class had on the validation rows from there on.
 
         Raises:
             ValueError: the validation rows allow no such promise, or the model tells no single class.
         """
         import numpy
 
+        asked = threshold is not None or precision_at_least is not None
         if abstain is not None:
+            if asked:
+                raise ValueError("abstain: not together with threshold or precision_at_least")
             return self._sure(X, abstain)
         probabilities = self.predict_proba(X)
         thresholds = self._model.thresholds
+        if asked:
+            least = self._least(threshold, precision_at_least)
+            if thresholds is None:
+                return self.classes_[_reaching(probabilities, least)]
+            thresholds = numpy.asarray(thresholds, numpy.float32)
+            thresholds[self._order] = [own if x is None else x for x, own in zip(least, thresholds[self._order])]
         if thresholds is None:
             if self._model.answers([]) is None:
                 return self.classes_[probabilities.argmax(1)]
@@ -157,7 +194,47 @@ class TextClassifier(Predictor):
         if self._is_indicator:
             return holds.astype(int)
         order = (-probabilities).argsort(1, kind="stable")
-        return [[self.classes_[i].item() for i in best if row[i]] for best, row in zip(order, holds)]
+        return [[own(self.classes_[i]) for i in best if row[i]] for best, row in zip(order, holds)]
+
+    def _least(self, *asked: Any) -> list[float | None]:
+        """From which probability on each of ``classes_`` is an answer, where that was asked for."""
+        model, several = self._model, self._model.thresholds is not None
+        if not several and model.answers([]) is not None:
+            raise ValueError("threshold, precision_at_least: expected classes without a tree above them")
+        least: list[float | None] = [None] * len(self.classes_)
+        for what, given in zip(("threshold", "precision_at_least"), asked):
+            if given is None:
+                continue
+            if not isinstance(given, Mapping):
+                if not several:
+                    raise TypeError(f"{what}: expected a class to answer from there on, as {{{own(self.classes_[-1])!r}: {given!r}}}")
+                each = dict.fromkeys(range(len(least)), given)
+            else:
+                each = {self._place(what, label): x for label, x in given.items()}
+            for place, x in each.items():
+                if not isinstance(x, (int, float)) or not 0 <= x <= 1:
+                    raise ValueError(f"{what}: expected a share from 0 to 1, got {x!r}")
+                label = own(self.classes_[place])
+                if what == "precision_at_least":
+                    x = model.precise(self._order[place], float(x))
+                    # Of all labels at once some may stay as they are.
+                    if x is None and not isinstance(given, Mapping):
+                        continue
+                    if x is None:
+                        raise ValueError(f"{what}: {label!r} is so often right at no probability on the validation rows: ask for less")
+                if least[place] is not None:
+                    raise ValueError(f"{what}: {label!r} has a threshold already")
+                least[place] = float(x)
+        if not several and None not in least:
+            raise ValueError("threshold, precision_at_least: every class has one, so some texts would have no answer: leave one without")
+        return least
+
+    def _place(self, what: str, label: Any) -> int:
+        found = [i for i, known in enumerate(self.classes_) if bool(known == label)]
+        if not found:
+            known = ", ".join(repr(own(known)) for known in self.classes_[:8])
+            raise ValueError(f"{what}: the model has no class {label!r}; expected one of {known}")
+        return found[0]
 
     def _sure(self, X: Iterable[Any], level: float) -> Any:
         """The classes that the model is sure enough of."""
@@ -165,7 +242,7 @@ class TextClassifier(Predictor):
 
         if not 0 < level < 1:
             raise ValueError(f"abstain: expected a share between 0 and 1 of answers that shall be right, got {level!r}")
-        model, given = self._fitted(), listed(X)
+        model, texts = self._fitted(), self._asked(X)
         if model.task != "class":
             raise ValueError("abstain: expected a model of one class a text, got one of labels, which have thresholds of their own")
         if model.answers([]) is not None:
@@ -176,36 +253,35 @@ class TextClassifier(Predictor):
                 f"abstain: the validation rows do not suffice to promise that {100 * level:g} % of the answers are right: "
                 "ask for less, or train on more rows"
             )
-        probabilities = self.predict_proba(given)
-        known = [share for part in chunks(self._asked(given)) for share in model.known(part)]
+        probabilities = self._probabilities(texts)
+        known = [share for part in chunks(texts) for share in model.known(part)]
         is_sure = (probabilities.max(1, initial=0) >= bounds[0]) & (numpy.asarray(known, numpy.float32) >= bounds[1])
-        answers = self.classes_[probabilities.argmax(1)].astype(object)
-        answers[~is_sure] = None
+        answers = numpy.empty(len(is_sure), object)
+        for row in is_sure.nonzero()[0]:
+            answers[row] = own(self.classes_[probabilities[row].argmax()])
         return answers
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """The share of texts whose most probable class is their label, or all of whose labels are those predicted."""
         import numpy
 
-        labels = listed(y)
+        labels = labels_of(y)
         found = self.predict(X)
         if self._model.thresholds is not None and not self._is_indicator:
             check_as_many(found, labels, "a list of labels")
             return float(numpy.mean([set(a) == set(b) for a, b in zip(found, labels)])) if labels else float("nan")
         check_as_many(found, labels, "a label")
-        return float(numpy.mean([a == b for a, b in zip(found.tolist(), labels)])) if labels else float("nan")
+        found = found.tolist() if self._is_indicator else found
+        return float(numpy.mean([a == b for a, b in zip(found, labels)])) if labels else float("nan")
 
     def _open(self, folder: pathlib.Path) -> Any:
-        import numpy
-
         model = self._loaded(folder)
         named = self.__dict__.get("_named")
         self._is_indicator = self.__dict__.get("_is_indicator", False)
         # Names of paths lose the white space around them.
-        own = [label if named is None else named.get(label, label) for label in model.labels]
-        # Sorted as NumPy sorts them, which is what scikit-learn expects; the model's own order is that of their names.
-        self.classes_, order = numpy.unique(_array(own), return_index=True)
-        self._order = order.tolist()
+        given = [label if named is None else named.get(label, label) for label in model.labels]
+        # The model's own order is that of their names.
+        self.classes_, self._order = sorted_classes(given)
         return model
 
     def __sklearn_tags__(self) -> Any:
@@ -222,12 +298,25 @@ class TextClassifier(Predictor):
         return [("classes", named), *super()._facts()]
 
 
-def _array(labels: list) -> Any:
-    """An array of labels, in their own type where they have one."""
+def _budget(tune: str | int | None) -> int | float | None:
+    """Trials, or seconds."""
+    if tune is None or isinstance(tune, int) and not isinstance(tune, bool) and tune > 0:
+        return tune  # type: ignore[return-value]
+    found = re.fullmatch(r"([1-9]\d{0,8})([smh])", tune) if isinstance(tune, str) else None
+    if found is None:
+        raise ValueError(f'tune: expected a time such as "30s", "10m" or "2h", or a number of trials from 1, got {tune!r}')
+    return float(int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]])
+
+
+def _reaching(probabilities: Any, least: list[float | None]) -> Any:
+    """Of the classes that reach what is asked of them the most probable one; else of those of which nothing is."""
     import numpy
 
-    array = numpy.asarray(labels)
-    return array if array.ndim == 1 and array.dtype != object else numpy.asarray([str(label) for label in labels])
+    bound = numpy.asarray([2.0 if x is None else x for x in least], numpy.float32)
+    is_free = numpy.asarray([x is None for x in least])
+    reaching = numpy.where(probabilities >= bound, probabilities, -1)
+    free = numpy.where(is_free, probabilities, -1)
+    return numpy.where(reaching.max(1, initial=-1) >= 0, reaching.argmax(1), free.argmax(1))
 
 
 __all__ = ["TextClassifier"]

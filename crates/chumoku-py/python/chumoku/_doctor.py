@@ -27,6 +27,9 @@ class Checkup:
         self._examined = examined
         self.data: dict[str, Any] = _of_rows(json.loads(examined.json()))
 
+    def __reduce__(self) -> tuple:
+        return Checkup, (self._examined if isinstance(self._examined, _Written) else _Written(self._examined),)
+
     @property
     def wrong_labels(self) -> list[dict[str, Any]]:
         return self.data["wrong_labels"]
@@ -59,6 +62,25 @@ class Checkup:
             f"Checkup({found['rows']} rows; likely wrong: {len(found['wrong_labels'])} labels, {100 * noise['share']:.1f} % by estimate; "
             f"{len(found['groups'])} groups of equal or nearly equal texts)"
         )
+
+
+class _Written:
+    """What was examined somewhere else."""
+
+    def __init__(self, examined: Any) -> None:
+        self._json, self._csv = examined.json(), examined.csv()
+        self._pages = {lang: examined.html(lang) for lang in ("en", "ja")}
+
+    def json(self) -> str:
+        return self._json
+
+    def csv(self) -> bytes:
+        return self._csv
+
+    def html(self, lang: str) -> str:
+        if lang not in self._pages:
+            raise ValueError(f'lang: expected "en" or "ja", got {lang!r}')
+        return self._pages[lang]
 
 
 def doctor(

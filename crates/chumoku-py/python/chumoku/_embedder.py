@@ -11,6 +11,7 @@ from . import _chumoku
 from ._estimator import Parameters
 from ._inputs import check_text, texts_of
 from ._pages import Explanation
+from ._predictor import chunks
 
 # Texts that become vectors at a time: enough to be sorted by length.
 _CHUNK = 512
@@ -118,9 +119,11 @@ class Embedder(Parameters):
         model, texts = self._model, texts_of(x)
         found = numpy.empty((len(texts), model.width), numpy.float32)
         normalize = self.normalize if normalize is None else normalize
-        # In parts, so that Ctrl-C is heard between them.
-        for at in range(0, len(texts) or 1, _CHUNK):
-            model.embed(texts[at : at + _CHUNK], prompt, normalize, described("vectors", found[at : at + _CHUNK])[1])
+        # Where there are no texts, the prompt is looked for all the same.
+        at = 0
+        for part in chunks(texts, _CHUNK) if texts else [[]]:
+            model.embed(part, prompt, normalize, described("vectors", found[at : at + len(part)])[1])
+            at += len(part)
         return found
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Iterable, Iterator
 from . import _chumoku, _files, _progress
 
 # What a model folder holds beside the model: a run's, not the model's.
-_OF_THE_RUN = ("log.jsonl", ".chumoku-lock", "checkpoints")
+_OF_THE_RUN = ("log.jsonl", "tune.jsonl", ".chumoku-lock", "checkpoints")
 
 # What a fitted estimator has that one to be fitted has not.
 _OF_A_MODEL = ("metrics_", "classes_", "_model", "_folder", "_stamps", "_files", "_named", "_order", "_is_indicator")
@@ -102,7 +102,8 @@ class Estimator(Parameters):
             progress = stack.enter_context(_progress.listener(wish["progress"]))
             names = ("epochs", "seed", "precision", "tokens", "from_pretrained", "freeze", "lora", "resume")
             run = {name: wish.get(name) for name in names}
-            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None} | of_the_task
+            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None}
+            run |= {"folds": None, "settings": None} | of_the_task
             run["resume"] = bool(run["resume"])
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])
             try:

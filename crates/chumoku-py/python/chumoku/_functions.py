@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any, Literal, Sequence
 
 from . import _arrays
@@ -37,7 +39,7 @@ def attention(
     Arguments are arrays of NumPy, tensors of PyTorch on the CPU, or anything with DLPack or the array interface; results
     are of the same kind. Numbers are float32, float64 (computed by the plain version, slowly), bfloat16 or float16.
     Tensors of PyTorch have gradients. Views of any strides are read where they lie, if the numbers of a row are side by
-    side; others are copied.
+    side; others are copied: those whose width is not the last axis in memory, and arrays with negative steps.
 
     Args:
         query: (batch, heads, queries, width); packed sequences are (tokens, heads, width).
@@ -71,13 +73,10 @@ def attention(
         ValueError: shapes, lengths or numbers do not fit.
         TypeError: an argument is not an array, or of numbers that are not known.
     """
-    of_library: Any
-    if is_torch(query):
-        from . import torch as of_library
-    else:
-        from . import _numpy as of_library
+    tensors = is_torch(query)
+    of_library = _of("torch" if tensors else "_numpy")
     for what, x in (("key", key), ("value", value)):
-        if is_torch(x) != is_torch(query):
+        if is_torch(x) != tensors:
             raise TypeError(f"{what}: expected the same kind of array as query, got {type(x).__name__}")
     _arrays.check_scale(scale)
     if not 0.0 <= dropout < 1.0:
@@ -134,13 +133,13 @@ def scaled_dot_product_attention(
         ValueError: both ``attn_mask`` and ``is_causal`` are given, or shapes do not fit. (PyTorch raises RuntimeError,
             and so does this for tensors.)
     """
-    if is_torch(query):
-        from .torch import scaled_dot_product_attention as of_torch
+    of_library = _of("torch" if is_torch(query) else "_numpy")
+    return of_library.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
-        return of_torch(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    from ._numpy import scaled_dot_product_attention as of_numpy
 
-    return of_numpy(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+def _of(library: str) -> Any:
+    """The module for a library. (The statement `import` costs as much as all the rest of a call, also of what is there.)"""
+    return sys.modules.get(f"chumoku.{library}") or importlib.import_module(f"chumoku.{library}")
 
 
 def _whole(what: str, numbers: Any) -> list[int] | None:

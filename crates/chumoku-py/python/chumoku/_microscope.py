@@ -68,7 +68,7 @@ def trace(
     if (example is None) == (model is None):
         raise TypeError("expected a worked example, or model=… and text=…")
     if model is None:
-        return Trace(_chumoku.Trace.of_example(*_source(example), head))
+        return _of_example(*_source(example), head)
     if not isinstance(text, str):
         raise TypeError(f"text: expected the text that the model reads, got {type(text).__name__}")
     if part not in ("encoder", "decoder", "cross"):
@@ -77,6 +77,15 @@ def trace(
         with model._as_folder() as folder:
             return Trace(_chumoku.Trace.of_model(folder, text, target, part, layer, head))
     return Trace(_chumoku.Trace.of_model(pathlib.Path(model), text, target, part, layer, head))
+
+
+def _of_example(source: str, given: str, head: int, name: str | None = None) -> Trace:
+    made = Trace(_chumoku.Trace.of_example(source, given, head, name))
+    if source == "file" and given != "-":
+        # The file may be another one when this is read again.
+        name, source, given = given, "json", pathlib.Path(given).read_text(encoding="utf-8-sig")
+    made._example = source, given, head, name
+    return made
 
 
 class Trace(Shown):
@@ -89,12 +98,29 @@ class Trace(Shown):
         tokens, key_tokens: what rows and columns stand for, where they stand for something.
     """
 
+    # What it can be made of again, if it is of a worked example.
+    _example: tuple[str, str, int, str | None] | None = None
+
     def __init__(self, found: Any) -> None:
         self._found = found
         self.data: dict = json.loads(found.json("en"))
         self.steps = [step["name"] for step in self.data["steps"]]
         self.tokens: list[str] = self.data["tokens"]
         self.key_tokens: list[str] = self.data["key_tokens"]
+
+    def __reduce__(self) -> tuple:
+        if self._example is not None:
+            return _of_example, self._example
+        return Trace, (self._found if isinstance(self._found, _Written) else _Written.of(self._found),)
+
+    def __copy__(self) -> Trace:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Trace:
+        # Of what is inside nothing changes; the numbers may.
+        made = Trace(self._found)
+        made._example = self._example
+        return made
 
     def __getitem__(self, name: str | tuple[str, int]) -> Any:
         import numpy
@@ -148,6 +174,29 @@ class Trace(Shown):
             formula = html.escape(step["formula"] or "")
             parts.append(f"<p>{html.escape(step['title'])} <code>{formula}</code> ({shape})</p><table>{rows}</table>")
         return f"<div>{''.join(parts)}</div>"
+
+
+class _Written:
+    """The trace of a model that is somewhere else: its numbers, and the pages that it had."""
+
+    def __init__(self, numbers: dict[str, str], pages: dict[tuple, bytes]) -> None:
+        self._numbers, self._pages = numbers, pages
+
+    @classmethod
+    def of(cls, found: Any) -> _Written:
+        languages = ("en", "ja")
+        asked = [("text", depth, 4, 12) for depth in ("shapes", "steps", "all")] + [("html", "steps", 4, 64)]
+        asked += [(format, "steps", 4, 12) for format in _FORMATS.values() if format not in ("text", "html")]
+        pages = {(f, lang, *rest): found.bytes(f, lang, *rest) for f, *rest in asked for lang in languages}
+        return cls({lang: found.json(lang) for lang in languages}, pages)
+
+    def json(self, lang: str) -> str:
+        return self._numbers[lang]
+
+    def bytes(self, *asked: Any) -> bytes:
+        if asked not in self._pages:
+            raise ValueError(f"the trace of a model that was pickled has its pages as they usually are, not with {asked[2:]}: trace anew")
+        return self._pages[asked]
 
 
 def check(example: str | os.PathLike[str] | Mapping[str, Any]) -> Check:

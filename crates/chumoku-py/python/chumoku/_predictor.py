@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import pathlib
-from typing import Any, Callable, ClassVar, Iterable, Iterator
+from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequence
 
 from . import _chumoku, _files
 from ._estimator import Estimator
-from ._inputs import texts_or_pairs
+from ._inputs import check_least, texts_or_pairs
 from ._pages import Explanation
+from ._tables import Rows, asked, names_of, read
 
-# Texts that are read at a time: enough to be sorted by length, few enough for Ctrl-C to be heard.
+# Texts that are read at a time: enough to be sorted by length, few enough for Ctrl-C to be heard. And their characters.
 CHUNK = 4096
+CHARACTERS = 1 << 20
 
 # Fewer rows cannot be learnt from and chosen by.
 LEAST = 4
@@ -31,6 +34,10 @@ class Predictor(Estimator):
     from_pretrained: str | os.PathLike[str] | None = None
     freeze: str | int | None = None
     lora: int | None = None
+    columns: Sequence[str] | None = None
+    text: str | tuple[str, str] | None = None
+    folds: int | None = None
+    settings: str | Mapping[str, Any] | None = None
     out: str | os.PathLike[str] | None = None
     resume: bool = False
     progress: Callable[[dict], Any] | str | None = "auto"
@@ -38,12 +45,17 @@ class Predictor(Estimator):
     # What a model of this class tells.
     _tells: ClassVar[tuple[str, ...]] = ()
 
-    def explain(self, text: str | tuple[str, str]) -> Explanation:
+    def explain(self, text: str | tuple[str, str] | Mapping[str, Any]) -> Explanation:
         """Why this text (or pair of texts) gets its answer: the effect of each word, and the attention of every layer and head.
 
-        Of an n-gram model ``data["ngrams"]`` has the effect of each n-gram; there is no attention.
+        Of an n-gram model ``data["ngrams"]`` has the effect of each n-gram; there is no attention. Where columns stand beside the text,
+        it is a row, a dictionary or a row of pandas, and ``data["columns"]`` has the effect of each value.
         """
         model = self._fitted()
+        to_dict = getattr(text, "to_dict", None)
+        row = text if to_dict is None else to_dict()
+        if isinstance(row, Mapping):
+            return Explanation(model.explain(self._asked({name: [x] for name, x in row.items()})[0], type(self).__name__))
         if not isinstance(text, (str, tuple, list) if model.reads_pairs else str):
             raise TypeError(f"expected {'two texts' if model.reads_pairs else 'one text'}, got {type(text).__name__}")
         return Explanation(model.explain(self._asked([text])[0], type(self).__name__))
@@ -62,13 +74,51 @@ class Predictor(Estimator):
     # What follows is for the classes themselves.
 
     def _asked(self, X: Iterable[Any]) -> list[str]:
-        """Texts to be answered of, each pair as one text."""
-        reads_pairs = self._fitted().reads_pairs
-        given, pairs = texts_or_pairs(X)
+        """Texts to be answered of, each pair as one text, with the values beside them."""
+        model = self._fitted()
+        reads_pairs, columns = model.reads_pairs, model.columns
+        if columns or self.text is not None and names_of(X) is not None:
+            given, pairs, cells = read(X, columns, self.text)
+        else:
+            (given, pairs), cells = texts_or_pairs(X), []
         if given and pairs != reads_pairs:
             wanted, got = ("pairs of texts", "single texts") if reads_pairs else ("single texts", "pairs")
             raise TypeError(f"expected {wanted}, which this model was trained on, got {got}")
-        return [_chumoku.joined(*pair) for pair in given] if pairs else given
+        texts = [_chumoku.joined(*pair) for pair in given] if pairs else given
+        return [_chumoku.beside(text, row) for text, row in zip(texts, cells)] if columns else texts
+
+    def _rows(self, X: Iterable[Any]) -> Rows:
+        """Rows to learn from."""
+        columns = [name for name, _ in asked(self.columns)]
+        if columns or self.text is not None and names_of(X) is not None:
+            return read(X, columns, self.text)
+        texts, pairs = texts_or_pairs(X)
+        return Rows(texts, pairs, [])
+
+    def _written(self, rows: Rows, answers: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Rows as those of a file."""
+        names = [name for name, _ in asked(self.columns)]
+        for text, cells, answer in itertools.zip_longest(rows.texts, rows.cells, answers):
+            row = written(text, rows.pairs) | answer
+            for name in names:
+                if name in row:
+                    raise ValueError(f"columns: expected a name other than {name!r}, which the texts or the answers have in files: rename it")
+            yield row | dict(zip(names, cells or ()))
+
+    def _of_run(self) -> dict[str, Any]:
+        """What a run is told of the parameters that the classes share."""
+        settings = self.settings
+        if isinstance(settings, Mapping):
+            settings = ",".join(f"{name}={x}" for name, x in settings.items())
+        if self.folds is not None:
+            check_least("folds", self.folds, 2)
+        return {"columns": asked(self.columns), "folds": self.folds, "settings": settings or None}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = not self.columns
+        tags.input_tags.two_d_array = bool(self.columns)
+        return tags
 
     def _loaded(self, folder: pathlib.Path) -> Any:
         model = _chumoku.Classifier.load(folder)
@@ -83,9 +133,18 @@ def written(one: Any, pairs: bool) -> dict[str, str]:
     return {"text_1": one[0], "text_2": one[1]} if pairs else {"text": one}
 
 
-def chunks(texts: list) -> Iterator[list]:
-    """The texts in parts."""
-    return (texts[at : at + CHUNK] for at in range(0, len(texts), CHUNK))
+def chunks(texts: list[str], most: int = CHUNK) -> Iterator[list[str]]:
+    """The texts in parts: so many at most, and of not too many characters unless one alone has more."""
+    part: list[str] = []
+    characters = 0
+    for text in texts:
+        if part and (len(part) == most or characters + len(text) > CHARACTERS):
+            yield part
+            part, characters = [], 0
+        part.append(text)
+        characters += len(text)
+    if part:
+        yield part
 
 
-__all__ = ["CHUNK", "LEAST", "Predictor", "chunks", "written"]
+__all__ = ["LEAST", "Predictor", "chunks", "written"]

@@ -7,8 +7,8 @@ import math
 import pathlib
 from typing import Any, Iterable
 
-from ._inputs import check_as_many, check_rows, listed, texts_or_pairs
-from ._predictor import LEAST, Predictor, chunks, written
+from ._inputs import check_as_many, check_rows, listed
+from ._predictor import LEAST, Predictor, chunks
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -23,7 +23,7 @@ class TextRegressor(Predictor):
 
     Args:
         model: ``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"``, each beside n-grams.
-        epochs, seed, precision, tokens, from_pretrained, freeze, lora, out, resume, progress: as of
+        epochs, seed, precision, tokens, from_pretrained, freeze, lora, columns, text, folds, settings, out, resume, progress: as of
             :class:`~chumoku.TextClassifier`.
 
     Attributes:
@@ -42,15 +42,16 @@ class TextRegressor(Predictor):
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
         self._forget()
-        (texts, pairs), numbers = texts_or_pairs(X), listed(y)
+        table, numbers = self._rows(X), listed(y)
+        texts, pairs = table.texts, table.pairs
         check_as_many(texts, numbers, "a number")
         if len(texts) < LEAST:
             raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         check_rows(texts, pairs)
         numbers = [_number(row, x) for row, x in enumerate(numbers)]
-        rows = (written(text, pairs) | {"number": x} for text, x in zip(texts, numbers))
+        rows = self._written(table, ({"number": x} for x in numbers))
         try:
-            self._train(self.model, rows, task="number", pairs=pairs)
+            self._train(self.model, rows, task="number", pairs=pairs, **self._of_run())
         except BaseException:
             self._forget()
             raise

@@ -1,4 +1,4 @@
-"""Where a model of PyTorch looks: what :func:`chumoku.torch.watch` collects, and its page."""
+"""Where a model of PyTorch looks: what :func:`chumoku.torch.watch` collects; `_watch_page` shows it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,15 @@ import threading
 from typing import Any, Callable, Iterator, Sequence
 
 import torch
-import torch.nn.functional as F
 
 from ._functions import attention
-from ._pages import Alignment, Explanation, read
-
-# Rows of which one token is left out, that a model reads at a time.
-_ROWS = 32
-
-# PyTorch's own, whatever stands in its place for a while.
-_SDPA = F.scaled_dot_product_attention
+from ._pages import Alignment, Explanation
+from ._watch_calls import PATCHING, Calls, is_plain, weighed
 
 # Who watches, innermost last.
-_watching: list[Watch] = []
+watching: list[Watch] = []
 
-# Held while a function of PyTorch is another's, and what is otherwise while somebody watches: by how many, and what it was.
-_patching = threading.RLock()
+# What is otherwise while somebody watches: by how many, and what it was.
 _held: dict[Any, list] = {}
 
 
@@ -40,19 +33,22 @@ class Watched:
         top_weights: their weights.
     """
 
-    def __init__(self, module: str, layer: int | None, statistics: Any, inputs: tuple, options: dict[str, Any]) -> None:
+    def __init__(self, module: str, layer: int | None, statistics: Any, weights: Callable[[], torch.Tensor]) -> None:
         self.module = module
         self.layer = layer
         self.entropy: torch.Tensor = statistics.entropy
         self.mass: torch.Tensor = statistics.mass
         self.top_keys: torch.Tensor = statistics.top_keys
         self.top_weights: torch.Tensor = statistics.top_weights
-        self._inputs, self._options = inputs, options
+        self._weights = weights
 
     def weights(self) -> torch.Tensor:
-        """All weights, computed again from queries and keys, which are kept: (batch, heads, queries, keys)."""
+        """All weights, (batch, heads, queries, keys): computed again from queries and keys, which are kept.
+
+        Of a model with attention code of its own they are those that it made.
+        """
         with torch.no_grad():
-            return attention(*self._inputs, **self._options, return_weights=True).weights
+            return self._weights()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,7 +106,9 @@ class Watch(Sequence[Watched]):
         Raises:
             ValueError: there was no call, or not one that reads whole texts without a cache.
         """
-        return _Explainer(self, item).explain(tokens, part)
+        from ._watch_page import Explainer
+
+        return Explainer(self, item).explain(tokens, part)
 
     def show(
         self,
@@ -126,22 +124,28 @@ class Watch(Sequence[Watched]):
 
     # What follows is told of calls while they run.
 
-    def _add(self, module: torch.nn.Module | None, inputs: tuple, options: dict[str, Any], statistics: Any) -> None:
+    def _add(self, module: torch.nn.Module | None, statistics: Any, weights: Callable[[], torch.Tensor]) -> None:
         name = self._names.get(id(module), type(module).__name__)
         layer = getattr(module, "layer_idx", None)
         if layer is None:
             numbers = re.findall(r"(?:^|\.)(\d+)(?=\.|$)", name)
             layer = int(numbers[-1]) if numbers else None
-        self._entries.append(Watched(name, layer, statistics, inputs, options))
+        self._entries.append(Watched(name, layer, statistics, weights))
 
     def _collect(self, module: torch.nn.Module | None, inputs: tuple, options: dict[str, Any]) -> None:
-        if not self._listens() or not self._has(module):
+        if not self._listens() or not self._has(module) or not all(map(is_plain, inputs)):
             return
         detached = tuple(x.detach() for x in inputs)
         options = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
         with torch.no_grad():
             found = attention(*detached, **options, statistics=("mass", "entropy", f"top:{self._top}"))
-        self._add(module, detached, options, found.statistics)
+        self._add(module, found.statistics, lambda: attention(*detached, **options, return_weights=True).weights)
+
+    def _collect_weights(self, weights: torch.Tensor) -> None:
+        """Of attention that was computed by other means: (batch, heads, queries, keys)."""
+        module = self._running[-1] if self._running else None
+        if self._has(module):
+            self._add(module, weighed(weights, self._top), lambda: weights)
 
     def _listens(self) -> bool:
         """Whether a call of this thread is one to be seen."""
@@ -155,66 +159,8 @@ def collect(
     module: torch.nn.Module | None, inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor], options: dict[str, Any]
 ) -> None:
     """Tells whoever watches of a call of attention."""
-    for watch in _watching:
+    for watch in watching:
         watch._collect(module, inputs, options)
-
-
-class _Calls(torch.overrides.TorchFunctionMode):
-    """Sees calls of PyTorch's own function."""
-
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self.watch = watch
-
-    def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
-        if not self.watch._listens():
-            return function(*args, **kwargs)
-        if function is F.multi_head_attention_forward:
-            return self._multi_head(function, args, kwargs)
-        if function is _SDPA:
-            self._collect(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    def _multi_head(self, function: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-        # It calls the other by its name in that module, and a mode that is at work does not see it.
-        with _patching:
-            plain = F.scaled_dot_product_attention
-
-            def seen(*args: Any, **kwargs: Any) -> torch.Tensor:
-                self._collect(*args, **kwargs)
-                return plain(*args, **kwargs)
-
-            F.scaled_dot_product_attention = seen
-            try:
-                if not kwargs.get("need_weights", True):
-                    return function(*args, **kwargs)
-                # Where it hands its weights out, it computes them itself: once more, for the other to be called.
-                with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                    function(*args, **kwargs | {"need_weights": False})
-            finally:
-                F.scaled_dot_product_attention = plain
-        return function(*args, **kwargs)
-
-    def _collect(
-        self,
-        query: Any,
-        key: Any,
-        value: Any,
-        attn_mask: Any = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> None:
-        if any(x.dim() < 3 or x.is_nested or x.device.type != "cpu" for x in (query, key, value)):
-            return
-        batched = [x.flatten(0, -4) if x.dim() > 3 else x[None] for x in (query, key, value)]
-        if attn_mask is not None and attn_mask.dim() > 4:
-            attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2]).flatten(0, -4)
-        running = self.watch._running
-        options = {"causal": "top_left" if is_causal else None, "mask": attn_mask, "scale": scale}
-        self.watch._collect(running[-1] if running else None, (batched[0], batched[1], batched[2]), options)
 
 
 @contextlib.contextmanager
@@ -222,8 +168,10 @@ def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: i
     """Collects what every call of attention does, at any length: no array of queries × keys is made.
 
     A model of transformers runs with ``attn_implementation="chumoku"`` inside. Of other models, calls of
-    ``torch.nn.functional.scaled_dot_product_attention`` and ``torch.nn.MultiheadAttention`` are seen. Each thread sees its own
-    calls. Queries and keys are kept until the watch is let go of.
+    ``torch.nn.functional.scaled_dot_product_attention`` and ``torch.nn.MultiheadAttention`` are seen. Of attention code that a model
+    has of its own, the softmax is seen whose result is multiplied by something; these weights, which the model makes, are kept. Each
+    thread sees its own calls. Queries and keys are kept until the watch is let go of. What ``torch.compile`` has made, or makes
+    inside, runs uncompiled inside.
 
     >>> with chumoku.torch.watch(model, tokenizer) as seen:                            # doctest: +SKIP
     ...     model(**tokenizer("a text", return_tensors="pt"))
@@ -239,17 +187,22 @@ def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: i
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(top, int) or top < 1:
         raise ValueError(f"top: expected a whole number from 1 on, got {top!r}")
+    # Of a compiled model the one that was compiled.
+    model = getattr(model, "_orig_mod", model)
     watch = Watch(model, tokenizer, top)
     with contextlib.ExitStack() as stack:
+        # Compiled graphs hand nothing on, and what is compiled in here would see what is otherwise in here.
+        eager = lambda: torch.compiler.set_stance("force_eager")
+        stack.enter_context(_while("compiled", eager, lambda: None, lambda stance: stance.__exit__(None, None, None)))
         if model is not None:
             stack.enter_context(_as_chumoku(model))
             stack.enter_context(_listening(model, watch))
         # nn.TransformerEncoder's own kernel hands nothing on.
         set_fast = torch.backends.mha.set_fastpath_enabled
         stack.enter_context(_while("fast path", torch.backends.mha.get_fastpath_enabled, lambda: set_fast(False), set_fast))
-        _watching.append(watch)
-        stack.callback(_watching.remove, watch)
-        stack.enter_context(_Calls(watch))
+        watching.append(watch)
+        stack.callback(watching.remove, watch)
+        stack.enter_context(Calls(watch))
         yield watch
 
 
@@ -278,7 +231,7 @@ def _as_chumoku(model: torch.nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def _while(what: Any, state: Callable[[], Any], enter: Callable[[], Any], leave: Callable[[Any], Any]) -> Iterator[None]:
     """Something that is otherwise as long as anybody watches, in any thread; who comes first enters, who goes last leaves."""
-    with _patching:
+    with PATCHING:
         held = _held.setdefault(what, [0, None])
         held[0] += 1
         if held[0] == 1:
@@ -287,7 +240,7 @@ def _while(what: Any, state: Callable[[], Any], enter: Callable[[], Any], leave:
     try:
         yield
     finally:
-        with _patching:
+        with PATCHING:
             held[0] -= 1
             if held[0] == 0:
                 leave(_held.pop(what)[1])
@@ -331,400 +284,3 @@ def _named(model: torch.nn.Module, args: tuple, kwargs: dict) -> dict[str, Any]:
     for name, x in bound.items():
         given |= x if name == "kwargs" and isinstance(x, dict) else {name: x}
     return {name: x for name, x in given.items() if x is not None}
-
-
-class _Explainer:
-    """Makes an explanation of one text of a watched call."""
-
-    def __init__(self, watch: Watch, item: int) -> None:
-        if watch.model is None:
-            raise ValueError("explain: there is no model: give it to watch(model)")
-        if watch._call is None:
-            raise ValueError("explain: the model was not called: call it inside of `with chumoku.torch.watch(model) as seen:`")
-        self.watch, self.model = watch, watch.model
-        self.exclusive = True
-        self.entries: list[Watched] = watch[watch._first :]
-        arguments, self.output = watch._call
-        tensors = [name for name, x in arguments.items() if isinstance(x, torch.Tensor) and x.dim() > 1]
-        named = [name for name in ("input_ids", "inputs_embeds") if name in arguments]
-        if not named + tensors or not self.entries:
-            raise ValueError("explain: the last call had no tensor of tokens, or no attention was seen")
-        self.main: str = [*named, *tensors][0]
-        batch, length = arguments[self.main].shape[:2]
-        if not -batch <= item < batch:
-            raise ValueError(f"item: expected a text of the batch, from 0 to {batch - 1}, got {item}")
-        self.item = item % batch
-        # Of each argument what belongs to this text.
-        take = lambda x: x[self.item : self.item + 1] if isinstance(x, torch.Tensor) and x.dim() and x.shape[0] == batch else x
-        self.arguments = {name: take(x) for name, x in arguments.items() if name not in ("past_key_values", "cache_position")}
-        for name in ("use_cache", "logits_to_keep"):
-            self.arguments.pop(name, None)
-        # The loss is nobody's question; what a decoder reads is made of its labels.
-        self.labels = self.arguments.pop("labels", None)
-        self.is_pair = bool(getattr(getattr(self.model, "config", None), "is_encoder_decoder", False))
-        if self.is_pair and self.labels is not None and "decoder_input_ids" not in self.arguments:
-            self.arguments["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(self.labels)
-        elif self.is_pair:
-            self.labels = None
-        for entry in self.entries:
-            if entry.shape[0] not in (1, batch):
-                raise ValueError(
-                    f"explain: the model was given a batch of {batch}, and its attention one of {entry.shape[0]}: give it (batch, "
-                    "tokens, …), as with batch_first=True"
-                )
-        padding = self.arguments.get("attention_mask")
-        kept = torch.ones(length, dtype=torch.bool)
-        if isinstance(padding, torch.Tensor) and padding.shape == (1, length):
-            kept = padding[0].bool()
-        self.kept = kept.nonzero()[:, 0]
-        if not len(self.kept):
-            raise ValueError(f"explain: text {item} of the batch has no token that is no padding")
-
-    def explain(self, tokens: Sequence[str] | None, part: str | None) -> Explanation | Alignment:
-        if part not in (None, "cross", "encoder", "decoder"):
-            raise ValueError(f"part: expected one of cross, encoder, decoder, got {part!r}")
-        if not self.is_pair and part is not None:
-            raise ValueError("part: only an encoder–decoder has parts")
-        if self.is_pair and part is None:
-            # One that tells classes reads the text on both sides.
-            tells_classes = isinstance(self.output, dict) and getattr(self.output.get("logits"), "ndim", 0) == 2
-            part = "encoder" if tells_classes else "cross"
-        if part == "cross":
-            return self._alignment(tokens)
-        entries = [entry for entry in self.entries if not _is_cross(entry, self.entries)]
-        if part is not None:
-            # The outermost of these: a decoder may be made of an encoder's layers.
-            side = lambda entry: next((name for name in entry.module.split(".") if name in ("encoder", "decoder")), None)
-            entries = [entry for entry in entries if side(entry) == part]
-        if part == "decoder":
-            self._read_decoder()
-        return self._explanation(self._weights(entries, self.kept, self.kept), self._names(tokens), part)
-
-    def _read_decoder(self) -> None:
-        """From here on the text is what the decoder reads."""
-        self._decoder_ids()
-        self.main = "decoder_input_ids"
-        length = self.arguments[self.main].shape[1]
-        mask = self.arguments.get("decoder_attention_mask")
-        if isinstance(mask, torch.Tensor) and mask.shape == (1, length):
-            self.kept = mask[0].bool().nonzero()[:, 0]
-        elif self.labels is not None:
-            self.kept = torch.arange(int((self.labels[0] >= 0).sum()))
-        else:
-            self.kept = torch.arange(length)
-
-    def _weights(self, entries: list[Watched], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        """(layers, heads, rows, columns)"""
-        if not entries:
-            raise ValueError("explain: no such attention was seen in the last call")
-        heads = {entry.shape[1] for entry in entries}
-        if len(heads) > 1:
-            raise ValueError(f"explain: layers have different numbers of heads ({', '.join(map(str, sorted(heads)))})")
-        least = (int(rows.max()) + 1, int(columns.max()) + 1)
-        for entry in entries:
-            is_cached = entry.shape[2] != entry.shape[3] and not _is_cross(entry, entries)
-            if is_cached or entry.shape[2] < least[0] or entry.shape[3] < least[1]:
-                raise ValueError(
-                    f"explain: the last call read {entry.shape[2]} tokens with a cache of {entry.shape[3] - entry.shape[2]}: "
-                    "call the model once on the whole text"
-                )
-        found = []
-        for entry in entries:
-            weights = entry.weights()[self.item if entry.shape[0] > 1 else 0].float()
-            found.append(weights[:, rows][:, :, columns])
-        return torch.stack(found)
-
-    def _names(self, tokens: Sequence[str] | None) -> list[str]:
-        """What tokens are called: by the caller, by the tokenizer, or by their numbers."""
-        kept = self.kept
-        if tokens is not None:
-            tokens = [str(token) for token in tokens]
-            if len(tokens) == len(kept):
-                return tokens
-            length = int(self.arguments[self.main].shape[1])
-            if len(tokens) != length:
-                raise ValueError(f"tokens: expected {len(kept)} names (or {length}, with padding), got {len(tokens)}")
-            return [tokens[int(i)] for i in kept]
-        ids = self.arguments.get(self.main)
-        ids = ids[0, kept].tolist() if isinstance(ids, torch.Tensor) and not ids.is_floating_point() else None
-        return self._called(ids, len(kept))
-
-    def _called(self, ids: list[int] | None, count: int) -> list[str]:
-        tokenizer = self.watch.tokenizer
-        if ids is None or tokenizer is None:
-            return [str(i) for i in (range(count) if ids is None else ids)]
-        # A token of its own is a text too: bytes and marks of spaces become what they stand for.
-        texts = [tokenizer.decode([i]).strip() for i in ids]
-        return [text or str(tokenizer.convert_ids_to_tokens([i])[0]) for text, i in zip(texts, ids)]
-
-    def _special(self) -> frozenset[int]:
-        # A word that is not known stands in the text all the same.
-        unknown = getattr(self.watch.tokenizer, "unk_token_id", None)
-        return frozenset(getattr(self.watch.tokenizer, "all_special_ids", ())) - {unknown}
-
-    def _run(self, rows: list[dict[str, Any]]) -> list[Any]:
-        """What the model says to each of some texts, without watching."""
-        paused = {id(watch): (watch, watch._is_paused) for watch in (self.watch, *_watching)}
-        was_training = [module for module in self.model.modules() if module.training]
-        for watch, _ in paused.values():
-            watch._is_paused = True
-        self.model.eval()
-        try:
-            with torch.no_grad():
-                found = []
-                for at in range(0, len(rows), _ROWS):
-                    part = rows[at : at + _ROWS]
-                    joined = {
-                        name: torch.cat([row[name] for row in part]) if _is_of_text(x) else x for name, x in part[0].items()
-                    }
-                    output = self.model(**joined)
-                    found += [_of_row(output, i, self._says_tokens()) for i in range(len(part))]
-                return found
-        finally:
-            for watch, before in paused.values():
-                watch._is_paused = before
-            for module in was_training:
-                module.training = True
-
-    def _without(self, position: int) -> dict[str, Any]:
-        """The call without a token of the text that is explained."""
-        length = self.arguments[self.main].shape[1]
-        left = torch.tensor([i for i in range(length) if i != position])
-        of_decoder = self.main.startswith("decoder")
-
-        def cut(name: str, x: Any) -> Any:
-            if not isinstance(x, torch.Tensor) or x.dim() < 2 or self.is_pair and name.startswith("decoder") != of_decoder:
-                return x
-            if x.dim() == 4 and x.shape[-2:] == (length, length):
-                return x[..., left, :][..., left]
-            if x.shape[1] != length:
-                return x
-            # Positions close up, as those of a text that has no such token.
-            return x[:, : length - 1] if name.endswith("position_ids") else x[:, left]
-
-        return {name: cut(name, x) for name, x in self.arguments.items()}
-
-    def _explanation(self, weights: torch.Tensor, names: list[str], part: str | None) -> Explanation:
-        layers, heads, n = weights.shape[:3]
-        causal = n > 1 and not bool(weights.triu(1).any())
-        ids = self.arguments.get(self.main)
-        special = [False] * n
-        if self.main.endswith("input_ids") and ids is not None:
-            known = self._special()
-            special = [int(ids[0, int(i)]) in known for i in self.kept]
-        kind, label, probabilities, effects, similarity = self._answer(special, n, part)
-        words: list[dict[str, Any]] = [{"text": name, "special": is_special} for name, is_special in zip(names, special)]
-        missing = 1.0 - weights.sum(-1)
-        if float(missing.max()) > 1e-3:
-            # A sink takes the rest: a key of its own that no query stands at.
-            padded = torch.zeros(layers, heads, n + 1, n + 1)
-            padded[..., 1:, 1:], padded[..., 1:, 0], padded[..., 0, 0] = weights, missing, 1.0
-            weights, n = padded, n + 1
-            words.insert(0, {"text": "(sink)", "special": True})
-            effects.insert(0, 0.0)
-        rollout, held = [], torch.eye(n)
-        for layer in weights.mean(1):
-            held = (0.5 * layer + 0.5 * torch.eye(n)) @ held
-            rollout.append(held.tolist())
-        data = {
-            "kind": kind,
-            "model": _name(self.model),
-            "text": " ".join(word["text"] for word in words if not word["special"]),
-            "label": label,
-            "similarity": similarity,
-            "probabilities": [{"label": a, "probability": p} for a, p in probabilities],
-            "exclusive": self.exclusive,
-            "parts": None,
-            "pieces": [{"text": word["text"], "word": i} for i, word in enumerate(words)],
-            "words": words,
-            "layers": layers,
-            "heads": heads,
-            "attention": weights.tolist(),
-            "causal": causal,
-            "joining": "each token is shown by itself",
-            "derived": {"value_weighted": [], "rollout": rollout},
-            "attribution": {
-                "method": "leave-one-out",
-                "class": label,
-                "unit": "change in cosine" if similarity is not None else "change in log-odds when the token is removed",
-                "scores": effects,
-            },
-        }
-        if similarity is None:
-            del data["similarity"]
-        else:
-            data["text"] = label
-        found = read(data)
-        assert isinstance(found, Explanation)
-        return found
-
-    def _answer(
-        self, special: list[bool], n: int, part: str | None
-    ) -> tuple[str, str, list[tuple[str, float]], list[float], float | None]:
-        """Kind, label, probabilities, the effect of each token, and the similarity, if that is what there is."""
-        # Without its only token a text has nothing left to read.
-        places = [(j, int(i)) for j, i in enumerate(self.kept) if not special[j]] if n > 1 else []
-        [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
-        effects = [0.0] * n
-        logits = whole.get("logits")
-        config = getattr(self.model, "config", None)
-        if logits is not None and logits.dim() == 1:
-            labels = getattr(config, "id2label", None) or {}
-            name = lambda i: str(labels.get(i, i))
-            # One number is a score, whose log-odds it is; several labels do not exclude each other.
-            self.exclusive = len(logits) > 1 and getattr(config, "problem_type", None) != "multi_label_classification"
-            shares = (lambda z: torch.softmax(z, -1)) if self.exclusive else torch.sigmoid
-            found = [x["logits"] for x in without]
-            return ("classifier", *_chosen(logits, found, places, effects, name, None, shares), None)
-        if logits is not None and logits.dim() == 2 and (self._is_causal() or part == "decoder"):
-            # The last token that is no padding; it stands one place earlier once any before it, or it, is gone.
-            at = int(self.kept[-1])
-            # As the tokenizer writes them: with a space before it, a token is another.
-            tokenizer = self.watch.tokenizer
-            name = lambda i: str(i) if tokenizer is None else str(tokenizer.convert_ids_to_tokens([i])[0])
-            found = [x["logits"][at - 1] for x in without]
-            return ("language_model", *_chosen(logits[at], found, places, effects, name, 10), None)
-        vector = lambda x, without: _vector(x, self._mask(without), part)
-        own = vector(whole, None)
-        for (j, i), other in zip(places, without):
-            effects[j] = 1.0 - float(F.cosine_similarity(own, vector(other, i), dim=0))
-        words = [name for name, is_special in zip(self._names(None), special) if not is_special]
-        return "encoder", " ".join(words) or "the text", [], effects, 1.0
-
-    def _says_tokens(self) -> bool:
-        """Whether the model has a head for tokens."""
-        head = getattr(self.model, "get_output_embeddings", None)
-        return head is not None and head() is not None
-
-    def _is_causal(self) -> bool:
-        config = getattr(self.model, "config", None)
-        return bool(getattr(config, "is_decoder", False)) or type(self.model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
-
-    def _mask(self, without: int | None) -> torch.Tensor | None:
-        call = self.arguments if without is None else self._without(without)
-        mask = call.get("attention_mask")
-        return mask[0].bool() if isinstance(mask, torch.Tensor) and mask.dim() == 2 else None
-
-    # Encoder–decoders.
-
-    def _decoder_ids(self) -> list[int]:
-        """The tokens that the decoder read."""
-        ids = self.arguments.get("decoder_input_ids")
-        if ids is None or "input_ids" not in self.arguments:
-            raise ValueError(
-                "explain: the last call had no source (input_ids) with its translation (decoder_input_ids, or labels): give the "
-                "model both at once"
-            )
-        return ids[0].tolist()
-
-    def _alignment(self, tokens: Sequence[str] | None) -> Alignment:
-        read_ids = self._decoder_ids()
-        labels = None if self.labels is None else self.labels[0].tolist()
-        if labels is not None:
-            # What is not to be learnt is no part of the translation.
-            labels = [label for label in labels if label >= 0]
-            read_ids = read_ids[: len(labels)]
-        entries = [entry for entry in self.entries if _is_cross(entry, self.entries)]
-        rows = torch.arange(len(read_ids))
-        weights = self._weights(entries, rows, self.kept)
-        source = self._names(tokens)
-        # Each row of the decoder says the next token; what the last says is its most probable.
-        special, known = self._special(), self.arguments["input_ids"][0, self.kept].tolist()
-        is_special = [i in special for i in known]
-        places = [(j, int(i)) for j, i in enumerate(self.kept) if not is_special[j]]
-        self.arguments["decoder_input_ids"] = torch.tensor([read_ids])
-        self.arguments.pop("decoder_attention_mask", None)
-        [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
-        log_p = torch.log_softmax(whole["logits"].float(), -1)
-        said = labels if labels is not None else [*read_ids[1:], int(log_p[-1].argmax())]
-        target = self._called(said, len(said))
-        at = torch.tensor(said)[:, None]
-        own = log_p.gather(1, at)[:, 0]
-        effects: list[list[float | None]] = [[None] * len(source) for _ in said]
-        for (j, _), other in zip(places, without):
-            change = own - torch.log_softmax(other["logits"].float(), -1).gather(1, at)[:, 0]
-            for row, x in zip(effects, change.tolist()):
-                row[j] = x
-        words = lambda names, flags: [{"text": name, "special": flag} for name, flag in zip(names, flags)]
-        found = read(
-            {
-                "model": _name(self.model),
-                "source": " ".join(name for name, flag in zip(source, is_special) if not flag),
-                "target": " ".join(name for name, i in zip(target, said) if i not in special),
-                "is_given": True,
-                "is_cut": False,
-                "source_words": words(source, is_special),
-                "target_words": words(target, [i in special for i in said]),
-                "layers": weights.shape[0],
-                "heads": weights.shape[1],
-                "log_probabilities": own.tolist(),
-                "effects": effects,
-                "joining": "each token is shown by itself",
-                "attention": weights.tolist(),
-            }
-        )
-        assert isinstance(found, Alignment)
-        return found
-
-
-# What attention to another text is called in models of transformers, and in PyTorch's decoder beside `self_attn`.
-_CROSS = frozenset(("crossattention", "cross_attn", "cross_attention", "encoder_attn", "EncDecAttention"))
-
-
-def _is_cross(entry: Watched, among: Sequence[Watched]) -> bool:
-    """Whether a call is of attention to another text, by its module's name."""
-    parent, _, own = entry.module.rpartition(".")
-    if own == "multihead_attn":
-        return any(other.module == f"{parent}.self_attn" for other in among)
-    return not _CROSS.isdisjoint(entry.module.split("."))
-
-
-def _is_of_text(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == 1
-
-
-def _of_row(output: Any, i: int, says_tokens: bool) -> dict[str, Any]:
-    """What a model said to one text of a batch: its tensors by name; `says_tokens` if they may be logits of tokens."""
-    if not isinstance(output, dict):
-        first = output if isinstance(output, torch.Tensor) else output[0]
-        output = {"logits" if first.dim() == 2 or says_tokens else "last_hidden_state": first}
-    return {name: x[i] for name, x in output.items() if isinstance(x, torch.Tensor) and x.dim() > 1}
-
-
-def _vector(found: dict[str, Any], mask: torch.Tensor | None, part: str | None) -> torch.Tensor:
-    """The mean of a text's vectors; of what a model says of each token, if it hands no vectors on."""
-    states = found.get("encoder_last_hidden_state" if part == "encoder" else "last_hidden_state")
-    if states is None:
-        states = found.get("logits", next((x for x in found.values() if x.dim() == 2), None))
-    if states is None:
-        raise ValueError("explain: the model's output has neither logits nor vectors")
-    states = states if states.dim() == 2 else states[None]
-    return (states[mask] if mask is not None and len(mask) == len(states) else states).float().mean(0)
-
-
-def _chosen(
-    logits: torch.Tensor,
-    without: list[Any],
-    places: list[tuple[int, int]],
-    effects: list[float],
-    name: Callable[[int], str],
-    most: int | None,
-    shares: Callable[[torch.Tensor], torch.Tensor] = lambda z: torch.softmax(z, -1),
-) -> tuple[str, list[tuple[str, float]], list[float]]:
-    """The label, the probabilities, and the change in the label's log-odds without each token."""
-    p = shares(logits.double())
-    best = int(p.argmax())
-
-    def log_odds(logits: torch.Tensor) -> float:
-        p = float(shares(logits.double())[best].clamp(1e-12, 1 - 1e-12))
-        return float(torch.logit(torch.tensor(p, dtype=torch.float64)))
-
-    for (j, _), other in zip(places, without):
-        effects[j] = log_odds(logits) - log_odds(other)
-    order = p.argsort(descending=True, stable=True)[:most].tolist()
-    return name(best), [(name(i), float(p[i])) for i in order], effects
-
-
-def _name(model: torch.nn.Module) -> str:
-    path = getattr(getattr(model, "config", None), "_name_or_path", "")
-    return path.rstrip("/").rpartition("/")[2] or type(model).__name__

@@ -3,6 +3,7 @@
 //! of each pair found.
 
 use crate::text::unspaced_share;
+use chumoku_kernels::halt::Flag;
 use rayon::prelude::*;
 
 /// Least Jaccard similarity of texts that are nearly equal.
@@ -111,8 +112,10 @@ pub(super) struct Near {
 /// Pairs of nearly equal texts, in order. Of many that are alike not every pair is among them, but each text is with some
 /// before it. Texts without any character are like none.
 pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
+    let halting = Flag::current();
     let bands: Vec<Option<[u64; BANDS]>> = texts
         .par_iter()
+        .inspect(|_| halting.check())
         .map(|text| Some(shingling.read(text)).filter(|shingles| !shingles.is_empty()).map(|shingles| bands(&shingles)))
         .collect();
     let of_band = |band: usize| {
@@ -126,6 +129,7 @@ pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
     candidates.par_sort_unstable();
     candidates.dedup();
     let verified = |pair: &[u32; 2]| {
+        halting.check();
         let pair = pair.map(|text| text as usize);
         let [first, second] = pair.map(|text| shingling.read(texts[text]));
         let similarity = jaccard(&first, &second);

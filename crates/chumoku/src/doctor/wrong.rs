@@ -7,6 +7,7 @@ use super::out_of_fold::OutOfFold;
 use super::scripts::Script;
 use super::shingles::Near;
 use crate::NgramEffect;
+use chumoku_kernels::halt::Flag;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,7 +103,9 @@ pub(super) fn judge(
     let doubted = order.iter().copied().filter(|&at| top_two(by_others.of(rows[at])).0 != given[at]).take(most);
     let doubted: Vec<usize> = doubted.collect();
     let contradictions = contradictions(labels, near);
+    let halting = Flag::current();
     let doubt = |&at: &usize| {
+        halting.check();
         let (row, label) = (rows[at], given[at]);
         let p = by_others.of(row);
         let likely = top_two(p).0;

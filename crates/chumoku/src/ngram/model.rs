@@ -5,6 +5,7 @@ use super::sparse::{Sparse, multiply_row};
 use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::beside;
+use chumoku_kernels::halt::Flag;
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -92,7 +93,11 @@ impl NgramModel {
         let classes = self.num_classes();
         let mut logits = vec![0.0; texts.len() * classes];
         let rows = logits.par_chunks_mut(classes).zip(texts);
-        rows.for_each_init(Scratch::default, |scratch, (row, text)| self.write_logits(text, scratch, row));
+        let halting = Flag::current();
+        rows.for_each_init(Scratch::default, |scratch, (row, text)| {
+            halting.check();
+            self.write_logits(text, scratch, row);
+        });
         logits
     }
 

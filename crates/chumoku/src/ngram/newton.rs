@@ -9,6 +9,7 @@
 use super::answer::Answer;
 use super::problem::{Problem, Vector};
 use super::vector::{add_scaled, dot, scale_and_add};
+use chumoku_kernels::halt;
 
 /// When to stop.
 pub(crate) struct Stop<'a> {
@@ -115,6 +116,7 @@ impl<'a, A: Answer> Solver<'a, A> {
         let mut norm = along(&residual, &direction.bias);
         let enough = norm.sqrt() * accuracy;
         for products in 1..=MOST_CONJUGATE_STEPS {
+            halt::check();
             problem.hessian_times(&self.probabilities, c, &direction, &mut product);
             // ⟨d, H d⟩ takes no scores but those of d.
             let rate = (norm / product.dot(&direction)) as f32;

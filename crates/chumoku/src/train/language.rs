@@ -22,7 +22,7 @@ use crate::pretrained::DecoderOrigin;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{Bounds, TextGenerator, TextGeneratorConfig};
 use crate::{ModelKind, Result, tr};
-use chumoku_kernels::{Philox, Precision};
+use chumoku_kernels::{Philox, Precision, halt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -308,8 +308,20 @@ fn documents(tokenizer: &TextTokenizer, end: Option<u32>, texts: &[String]) -> R
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let before = &tokenizer.frame().before;
     let bounded = |ids: Vec<u32>| [before, &ids, end.as_slice()].concat();
-    Ok(tokenizer.encode_all(&texts)?.into_iter().map(bounded).collect())
+    let (mut documents, mut read) = (Vec::with_capacity(texts.len()), 0);
+    while read < texts.len() {
+        // In parts, so that who ends this need not wait for all of it.
+        halt::check();
+        let before = |sum: &mut usize, text: &&str| Some(std::mem::replace(sum, *sum + text.len()));
+        let part = texts[read..].iter().scan(0, before).take_while(|&before| before < PART).count();
+        documents.extend(tokenizer.encode_all(&texts[read..read + part])?.into_iter().map(bounded));
+        read += part;
+    }
+    Ok(documents)
 }
+
+/// Bytes of documents that become tokens at a time, or more where one has more.
+const PART: usize = 1 << 18;
 
 /// A language model's task.
 struct Language<'a> {

@@ -1,0 +1,323 @@
+"""Chumoku's attention as operators of PyTorch: with gradients, shapes for compiled graphs, and a short way past the dispatcher."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from . import _chumoku
+
+_NAMES = {
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+    torch.bool: "bool",
+    torch.int64: "int64",
+}
+
+
+def _memory(x: torch.Tensor | None) -> tuple | None:
+    """What the kernels read: address, type, shape and strides in numbers. The tensor must be held until they have."""
+    return None if x is None else (x.data_ptr(), _NAMES[x.dtype], x.shape, x.stride())
+
+
+def _rows(x: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy where the numbers of a row do not lie side by side."""
+    return x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.contiguous()
+
+
+def _read(x: torch.Tensor) -> tuple[torch.Tensor, tuple]:
+    """The tensor with its rows side by side, which must be held, and what the kernels read."""
+    strides = x.stride()
+    if strides[-1] != 1 and x.shape[-1] > 1:
+        x = x.contiguous()
+        strides = x.stride()
+    return x, (x.data_ptr(), _NAMES[x.dtype], x.shape, strides)
+
+
+def _sums(dtype: torch.dtype) -> torch.dtype:
+    """The type of sums: of log-sum-exp and of additive masks."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _readable(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """A mask as the kernels read it: booleans, or numbers of the type of sums."""
+    if mask is None or mask.dtype in (torch.bool, _sums(dtype)):
+        return mask
+    if not mask.requires_grad:
+        # Once for what broadcasts without memory: converting would write all of it.
+        for axis in range(mask.dim()):
+            if mask.stride(axis) == 0 and mask.shape[axis] > 1:
+                mask = mask.narrow(axis, 0, 1)
+    return mask.to(_sums(dtype))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Operators. `chumoku::attention` and its backward have a CPU kernel, one for shapes (Meta), and the first one for Autograd:
+# `torch.library.custom_op` would do the same at 35 µs a call, 166 µs with gradients.
+#
+# Settings are one string, from which options are made once.
+
+_LIBRARY = torch.library.Library("chumoku", "DEF")
+_LIBRARY.define(
+    "attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, str settings) -> (Tensor, Tensor)"
+)
+_LIBRARY.define(
+    "attention_backward(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, Tensor output, "
+    "Tensor log_sum_exp, Tensor d_output, Tensor? d_log_sum_exp, bool wants_mask, bool wants_sinks, "
+    "str settings) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+
+@functools.lru_cache(maxsize=256)
+def _plan_of(settings: str, seed: int, precision: str, threads: int) -> Any:
+    options = {"precision": precision} | _options(settings)
+    return _chumoku.Options(**options, seed=seed, openmp=threads)
+
+
+def _settings(options: dict) -> str:
+    """The settings of the operators, from the options of `chumoku.attention`: `name=number` or `name=number,number`, for those that
+    say something. (Of constants and formats alone, which compiled graphs can follow.)"""
+    parts = []
+    for name, x in options.items():
+        if isinstance(x, (list, tuple)):
+            x = ",".join(["" if number is None else f"{number}" for number in x])
+            if x:
+                parts.append(f"{name}={x}")
+        elif x is not None and x is not False:
+            parts.append(f"{name}={x}")
+    return ";".join(parts)
+
+
+def _options(settings: str) -> dict:
+    """The options that these settings are of."""
+    options: dict = {}
+    for part in filter(None, settings.split(";")):
+        name, _, x = part.partition("=")
+        if name in ("scale", "softcap", "dropout"):
+            options[name] = float(x)
+        elif name == "diagonal":
+            options[name] = int(x) if x.lstrip("-").isdecimal() else x
+        elif name == "window":
+            options[name] = tuple(int(number) if number else None for number in x.split(","))
+        elif name == "alibi":
+            options[name] = [float(slope) for slope in x.split(",")]
+        elif name.endswith(("lengths", "offsets")):
+            options[name] = [int(number) for number in x.split(",")]
+        else:
+            options[name] = True if x == "True" else x
+    return options
+
+
+def _is_packed(settings: str) -> bool:
+    return "query_offsets=" in settings
+
+
+def _plan(seed: torch.Tensor | None, settings: str) -> Any:
+    """The settings of the operators as the module's options."""
+    seed = 0 if seed is None else int(seed)
+    return _plan_of(settings, seed, torch.get_float32_matmul_precision(), torch.get_num_threads())
+
+
+def _gomp_parallel() -> int:
+    """The address of `GOMP_parallel` in the OpenMP that is loaded, or 0 where there is none."""
+    import ctypes
+
+    try:
+        with open("/proc/self/maps") as maps:
+            loaded = {line.split(maxsplit=5)[-1].strip() for line in maps if "/" in line}
+    except OSError:
+        return 0
+    libraries = [path for path in loaded if path.rpartition("/")[2].startswith(("libgomp", "libiomp", "libomp"))]
+    if len(libraries) != 1:  # Of several nobody knows which one is PyTorch's.
+        libraries = [path for path in libraries if "/torch" in path]
+    for path in libraries[:1]:
+        try:
+            return ctypes.cast(ctypes.CDLL(path).GOMP_parallel, ctypes.c_void_p).value or 0
+        except (OSError, AttributeError):
+            pass
+    return 0
+
+
+# Attention runs on PyTorch's own threads: they spin for a while after each of its operations, and would keep others waiting.
+_chumoku.use_openmp(_gomp_parallel())
+
+
+def _results(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, packed: bool) -> tuple:
+    """Room for output and log-sum-exp. The output is (batch, length, heads, width) in memory: what follows joins the heads."""
+    if packed:
+        tokens, heads = query.shape[:2]
+        return query.new_empty(tokens, heads, value.shape[-1]), query.new_empty(heads, tokens, dtype=_sums(query.dtype))
+    b, h, n, _ = query.shape
+    output = query.new_empty(b, n, h, value.shape[-1]).transpose(1, 2)
+    return output, query.new_empty(b, h, n, dtype=_sums(query.dtype))
+
+
+def _attention_cpu(query, key, value, mask, sinks, seed, settings):
+    query, key, value = _rows(query), _rows(key), _rows(value)
+    output, log_sum_exp = _results(query, key, value, _is_packed(settings))
+    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
+    _chumoku.attention_forward(_plan(seed, settings), *reads, _memory(output), _memory(log_sum_exp))
+    return output, log_sum_exp
+
+
+def _attention_meta(query, key, value, mask, sinks, seed, settings):
+    return _results(query, key, value, _is_packed(settings))
+
+
+def _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks):
+    """Room for gradients, laid out as in memory as what they are of, where that is dense."""
+    sums = _sums(query.dtype)
+    d_mask = query.new_empty(mask.shape if wants_mask else 0, dtype=sums)
+    d_sinks = query.new_empty(sinks.shape if wants_sinks else 0, dtype=sums)
+    return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), d_mask, d_sinks
+
+
+def _backward_cpu(
+    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, settings
+):
+    results = _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
+    query, key, value, output, d_output = (_rows(x) for x in (query, key, value, output, d_output))
+    # Rows of gradients are written side by side.
+    written = [x if x.stride(-1) == 1 or x.shape[-1] <= 1 else torch.empty(x.shape, dtype=x.dtype) for x in results[:3]]
+    d_log_sum_exp = None if d_log_sum_exp is None else d_log_sum_exp.contiguous()
+    reads = (query, key, value, mask, sinks, output, log_sum_exp, d_output, d_log_sum_exp)
+    wanted = (results[3] if wants_mask else None, results[4] if wants_sinks else None)
+    _chumoku.attention_backward(
+        _plan(seed, settings), *(_memory(x) for x in reads), *(_memory(x) for x in written), *(_memory(x) for x in wanted)
+    )
+    for result, x in zip(results, written):
+        if result is not x:
+            result.copy_(x)
+    return results
+
+
+def _backward_meta(
+    query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, settings
+):
+    return _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value, mask, sinks, seed, settings):
+        with torch._C._AutoDispatchBelowAutograd():
+            output, log_sum_exp = _OP(query, key, value, mask, sinks, seed, settings)
+        ctx.save_for_backward(query, key, value, mask, sinks, seed, output, log_sum_exp)
+        ctx.settings = settings
+        ctx.set_materialize_grads(False)
+        return output, log_sum_exp
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_output, d_log_sum_exp):
+        return _of_saved(ctx, d_output, d_log_sum_exp)
+
+
+def _of_saved(ctx, d_output, d_log_sum_exp):
+    """The gradients of a call, from what it saved."""
+    query, key, value, mask, sinks, seed, output, log_sum_exp = saved = ctx.saved_tensors
+    if d_output is None and d_log_sum_exp is None:
+        return (None,) * 7
+    if d_output is None:
+        d_output = torch.zeros_like(output)
+    wants_mask, wants_sinks = ctx.needs_input_grad[3], ctx.needs_input_grad[4]
+    # The graph of gradients may be compiled where that of values was not.
+    is_direct = not torch.compiler.is_compiling() and _is_direct(*saved, d_output, d_log_sum_exp)
+    d_query, d_key, d_value, d_mask, d_sinks = (_backward_cpu if is_direct else _OP_BACKWARD)(
+        query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, ctx.settings
+    )
+    return d_query, d_key, d_value, d_mask if wants_mask else None, d_sinks if wants_sinks else None, None, None
+
+
+def _attention_autograd(query, key, value, mask, sinks, seed, settings):
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (query, key, value, mask, sinks)):
+        return _Attention.apply(query, key, value, mask, sinks, seed, settings)
+    with torch._C._AutoDispatchBelowAutograd():
+        return _OP(query, key, value, mask, sinks, seed, settings)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The same past PyTorch's dispatcher, which is called twice for an operator in Python, where that can make no difference.
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
+
+
+def _is_direct(*tensors: torch.Tensor | None) -> bool:
+    """Whether these are tensors with numbers in memory, and nobody looks on: no mode, transformation, trace or profile."""
+    for x in tensors:
+        if x is not None and (type(x) not in _PLAIN or not x.is_cpu):
+            return False
+    return not (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._is_torch_function_mode_enabled()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._get_tracing_state() is not None
+        or torch.autograd.profiler._is_profiler_enabled
+    )
+
+
+def _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp):
+    """As `_attention_cpu`; without log-sum-exp if nobody asks for that."""
+    of_query, of_value, packed = query.shape, value.shape, _is_packed(settings)
+    if packed or 0 in of_query or 0 in of_value:
+        output, log_sum_exp = _results(query, key, value, packed)
+        written = _memory(output)
+    else:
+        b, h, n, _ = of_query
+        width = of_value[3]
+        # As `_results` lays it out, in one step.
+        shape, strides = (b, h, n, width), (n * h * width, width, h * width, 1)
+        output = query.new_empty_strided(shape, strides)
+        written = (output.data_ptr(), _NAMES[query.dtype], shape, strides)
+        log_sum_exp = query.new_empty((b, h, n), dtype=_sums(query.dtype)) if wants_log_sum_exp else None
+    query, q = _read(query)
+    key, k = _read(key)
+    value, v = _read(value)
+    _chumoku.attention_forward(_plan(seed, settings), q, k, v, _memory(mask), _memory(sinks), written, _memory(log_sum_exp))
+    return output, log_sum_exp
+
+
+class _DirectAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value, mask, sinks, seed, settings):
+        output, log_sum_exp = _direct(query, key, value, mask, sinks, seed, settings, True)
+        ctx.save_for_backward(query, key, value, mask, sinks, seed, output, log_sum_exp)
+        ctx.settings = settings
+        ctx.set_materialize_grads(False)
+        return output, log_sum_exp
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_output, d_log_sum_exp):
+        return _of_saved(ctx, d_output, d_log_sum_exp)
+
+
+def _call(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp=True):
+    """The operator, by the shortest way."""
+    # (What is compiled takes the operator, and asks nothing else.)
+    if torch.compiler.is_compiling() or not _is_direct(query, key, value, mask, sinks):
+        return _OP(query, key, value, mask, sinks, seed, settings)
+    if torch.is_grad_enabled() and (
+        query.requires_grad
+        or key.requires_grad
+        or value.requires_grad
+        or mask is not None
+        and mask.requires_grad
+        or sinks is not None
+        and sinks.requires_grad
+    ):
+        return _DirectAttention.apply(query, key, value, mask, sinks, seed, settings)
+    return _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp)
+
+
+_LIBRARY.impl("attention", _attention_cpu, "CPU")
+_LIBRARY.impl("attention", _attention_meta, "Meta")
+_LIBRARY.impl("attention", _attention_autograd, "Autograd")
+_LIBRARY.impl("attention_backward", _backward_cpu, "CPU")
+_LIBRARY.impl("attention_backward", _backward_meta, "Meta")
+_OP = torch.ops.chumoku.attention.default
+_OP_BACKWARD = torch.ops.chumoku.attention_backward.default

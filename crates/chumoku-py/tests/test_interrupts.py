@@ -1,0 +1,105 @@
+"""Ctrl-C ends whatever takes long, and what was asked goes on to answer."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import chumoku  # noqa: E402
+from test_classifier import rows  # noqa: E402
+from test_models import CHECKPOINTS, pairs, text  # noqa: E402
+
+# Longer than a call may go on, shorter than any of these calls takes.
+AFTER, WITHIN = 0.3, 3.0
+
+
+def ends(work):
+    """Whether a call ends soon after Ctrl-C, and not before."""
+    threading.Timer(AFTER, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+        # It was done before: hear the signal all the same.
+        time.sleep(3)
+    took = time.perf_counter() - start - AFTER
+    assert -0.05 < took < WITHIN, f"it went on for {took:.2f} s"
+
+
+def long(words, seed=0):
+    random = np.random.default_rng(seed)
+    return " ".join(f"w{i}" for i in random.integers(3000, size=words))
+
+
+def test_a_classifier():
+    texts, labels = rows(120)
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
+    before = model.predict_proba(texts)
+    story, many = long(8000), [long(300, seed) for seed in range(8)] * 600
+    for work in (lambda: model.explain(story), lambda: model.predict(many)):
+        ends(work)
+        np.testing.assert_array_equal(model.predict_proba(texts), before)
+
+
+def test_a_language_model():
+    model = chumoku.LanguageModel(epochs=1, progress=None).fit(text())
+    before = "".join(model.generate("The cat", max_tokens=10))
+    story = long(6000)
+    for work in (lambda: model.explain(story), lambda: model.evaluate([story] * 40)):
+        ends(work)
+        assert "".join(model.generate("The cat", max_tokens=10)) == before
+
+
+def test_a_translator():
+    model = chumoku.Translator(epochs=1, progress=None).fit(*pairs())
+    before = list(model.translate(["one two"]))
+    many = [long(40, seed) for seed in range(2000)]
+    for work in (lambda: list(model.translate(many)), lambda: model.evaluate(many, many)):
+        ends(work)
+        assert list(model.translate(["one two"])) == before
+
+
+def test_the_doctor():
+    texts = [long(60, seed) for seed in range(3000)]
+    ends(lambda: chumoku.doctor(texts, [f"class {i % 7}" for i in range(3000)]))
+
+
+@pytest.mark.skipif(not CHECKPOINTS.exists(), reason="no checkpoints are here")
+def test_an_embedder():
+    model = chumoku.Embedder(CHECKPOINTS / "minilm")
+    before = model.transform(["a text"])
+    many = [long(200, seed) for seed in range(500)] * 4
+    for work in (lambda: model.transform(many), lambda: model.explain(long(3000))):
+        ends(work)
+        np.testing.assert_array_equal(model.transform(["a text"]), before)
+
+
+def test_other_threads_are_not_ended():
+    texts, labels = rows(120)
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
+    many, story, found = [long(200, seed) for seed in range(8)] * 30, long(8000), []
+    expected = model.predict_proba(many)
+    thread = threading.Thread(target=lambda: found.append(model.predict_proba(many)))
+    thread.start()
+    ends(lambda: model.explain(story))
+    thread.join()
+    np.testing.assert_array_equal(found[0], expected)
+
+
+def test_what_a_handler_raises_is_raised():
+    texts, labels = rows(120)
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
+
+    def late(*_):
+        raise TimeoutError("late")
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, AFTER)
+        with pytest.raises(TimeoutError, match="late"):
+            model.explain(long(8000))
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,142 @@
+"""Labels of any type come back as they were given, in the order in which scikit-learn has them."""
+
+import copy
+import datetime
+import decimal
+import enum
+import fractions
+import pickle
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+import chumoku  # noqa: E402
+from test_classifier import rows  # noqa: E402
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Rank(enum.IntEnum):
+    LOW = 10
+    HIGH = 2
+
+
+class Named(str, enum.Enum):
+    YES = "y"
+    NO = "n"
+
+
+FIRST, SECOND = datetime.date(2026, 9, 1), datetime.date(2026, 11, 5)
+
+
+def fitted(labels):
+    texts, answers = rows(60)
+    model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, labels(answers))
+    return model, texts, labels(answers)
+
+
+def choose(no, yes):
+    return lambda answers: [yes if answer == "yes" else no for answer in answers]
+
+
+@pytest.mark.parametrize(
+    ("no", "yes", "kind"),
+    [(Colour.RED, Colour.BLUE, "O"), (SECOND, FIRST, "O"), (decimal.Decimal("10.5"), decimal.Decimal("2"), "O"),
+     (datetime.datetime(2026, 1, 2, 3), datetime.datetime(2026, 1, 1), "O"), (fractions.Fraction(1, 2), fractions.Fraction(1, 3), "O"),
+     (True, False, "b"), (10, 9, "i"), (2.5, -1.0, "f"), (np.int16(7), np.int16(-7), "i"), (np.float32(0.1), np.float32(2), "f"),
+     (np.str_("b"), np.str_("a"), "U"), (np.bool_(True), np.bool_(False), "b"), (1, "a", "O"), (2**70, 3, "O"), (b"b", b"a", "S"),
+     (Rank.LOW, Rank.HIGH, "i"), (Named.YES, Named.NO, "O"), (np.datetime64("2026-02-01"), np.datetime64("2025-01-01"), "M")],
+)  # fmt: skip
+def test_a_label_comes_back_as_it_was_given(no, yes, kind):
+    model, texts, labels = fitted(choose(no, yes))
+    assert model.classes_.dtype.kind == kind and len(model.classes_) == 2
+    try:
+        assert list(model.classes_) == sorted((no, yes))
+    except TypeError:
+        assert set(model.classes_) == {no, yes}
+    found = model.predict(texts)
+    assert found.dtype == model.classes_.dtype and all(a == b for a, b in zip(found, labels)) and model.score(texts, labels) == 1
+    if kind == "O":
+        assert {type(each) for each in found} == {type(no), type(yes)}
+    # What the columns of probabilities are.
+    best = model.predict_proba(texts[:4]).argmax(1)
+    assert all(model.classes_[i] == label for i, label in zip(best, labels))
+    again = pickle.loads(pickle.dumps(model))
+    assert all(a == b for a, b in zip(again.predict(texts), labels)) and list(again.classes_) == list(model.classes_)
+    assert all(a == b for a, b in zip(copy.deepcopy(model).predict(texts), labels))
+
+
+@pytest.mark.parametrize("made", ["categorical", "series of categories", "datetime", "timezone", "nullable", "boolean", "period", "objects"])
+def test_columns_of_pandas(made):
+    pandas = pytest.importorskip("pandas")
+    texts, answers = rows(60)
+    is_yes = [answer == "yes" for answer in answers]
+    days = [pandas.Timestamp("2026-02-03") if yes else pandas.Timestamp("2026-03-04") for yes in is_yes]
+    labels = {
+        "categorical": lambda: pandas.Categorical(answers, categories=["yes", "no", "perhaps"]),
+        "series of categories": lambda: pandas.Series(pandas.Categorical(is_yes)),
+        "datetime": lambda: pandas.Series(days),
+        "timezone": lambda: pandas.Series(days).dt.tz_localize("Asia/Tokyo"),
+        "nullable": lambda: pandas.Series([int(yes) for yes in is_yes], dtype="Int64"),
+        "boolean": lambda: pandas.Series(is_yes, dtype="boolean"),
+        "period": lambda: pandas.Series(days).dt.to_period("M"),
+        "objects": lambda: pandas.Series([Colour.RED if yes else Colour.BLUE for yes in is_yes]),
+    }[made]()
+    model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, labels)
+    found = model.predict(texts)
+    assert all(a == b for a, b in zip(found, labels)) and model.score(texts, labels) == 1
+    if made != "objects":
+        expected = np.unique(np.asarray(labels))
+        assert len(expected) == 2 and all(a == b for a, b in zip(model.classes_, expected))
+    if made == "datetime":
+        assert model.classes_.dtype.kind == "M"
+
+
+def test_sets_of_labels_of_any_type():
+    texts, answers = rows(80)
+    labels = [[Colour.RED, FIRST] if answer == "yes" else [SECOND] for answer in answers]
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
+    assert set(model.classes_) == {Colour.RED, FIRST, SECOND}
+    assert {each for row in model.predict(texts) for each in row} <= {Colour.RED, FIRST, SECOND}
+    numbers = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, [[1, 2] if answer == "yes" else [3] for answer in answers])
+    assert all(type(each) is int for row in numbers.predict(texts) for each in row)
+
+
+def test_answers_that_are_not_given():
+    texts, answers = rows(160)
+    model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, choose(SECOND, FIRST)(answers))
+    found = model.predict(texts[:6] + ["xq zw 12 ü"], abstain=0.6)
+    assert found.dtype == object and set(found[:6]) <= {FIRST, SECOND, None} and FIRST in found
+
+
+def test_what_is_no_label_is_refused():
+    texts, answers = rows(20)
+
+    class Thing:
+        pass
+
+    one, other = Thing(), Thing()
+    for no, yes, error, match in (
+        (one, other, TypeError, "row 0: expected a label .* Thing, which has no text of its own"),
+        ({"a": 1}, {"b": 1}, TypeError, "row 0: .* dict, which cannot be hashed"),
+        (None, "a", ValueError, "row 0: expected a label, got nothing"),
+        (np.datetime64("NaT"), np.datetime64("2026-01-01"), ValueError, "got nothing"),
+        (decimal.Decimal("NaN"), decimal.Decimal(1), ValueError, "got nothing"),
+        (1, True, ValueError, "labels 1 and True are equal, and written otherwise"),
+        ("1", 1, ValueError, "written alike"),
+    ):
+        with pytest.raises(error, match=match):
+            chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, choose(no, yes)(answers))
+
+
+def test_scikit_learn_with_labels_that_are_objects():
+    sklearn = pytest.importorskip("sklearn.model_selection")
+    texts, answers = rows(60)
+    days = np.array(["2026-02-01" if answer == "yes" else "2025-01-01" for answer in answers], "datetime64[D]")
+    model = chumoku.TextClassifier(model="ngrams", progress=None)
+    found = sklearn.cross_val_predict(model, texts, days, cv=2)
+    assert found.dtype.kind == "M" and (found == days).mean() > 0.8
