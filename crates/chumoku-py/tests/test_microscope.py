@@ -208,7 +208,9 @@ def test_the_trace_of_a_model_is_pickled(tmp_path):
     for ending in ("html", "md", "tex", "txt", "json", "xlsx"):
         found.save(tmp_path / f"a.{ending}", "ja"), again.save(tmp_path / f"b.{ending}", "ja")
         a, b = ((tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
-        assert a == b or ending == "xlsx" and len(a) == len(b)
+        # A workbook holds the time when it was made.
+        assert a == b or ending == "xlsx" and b.startswith(b"PK") and abs(len(a) - len(b)) < 99
+    assert len(pickle.dumps(found)) < 9_000_000
     same(found, copy.deepcopy(found))
     assert copy.deepcopy(found).text(digits=2) == found.text(digits=2)
     with pytest.raises(ValueError, match="trace anew"):

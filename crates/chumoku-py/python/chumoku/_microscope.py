@@ -6,6 +6,7 @@ import html
 import json
 import os
 import pathlib
+import zlib
 from typing import Any, Mapping
 
 from . import _chumoku, _files
@@ -177,26 +178,25 @@ class Trace(Shown):
 
 
 class _Written:
-    """The trace of a model that is somewhere else: its numbers, and the pages that it had."""
+    """The trace of a model that is somewhere else: its numbers, and the pages that it had, compressed."""
 
-    def __init__(self, numbers: dict[str, str], pages: dict[tuple, bytes]) -> None:
-        self._numbers, self._pages = numbers, pages
+    def __init__(self, pages: dict[tuple, bytes]) -> None:
+        self._pages = pages
 
     @classmethod
     def of(cls, found: Any) -> _Written:
         languages = ("en", "ja")
         asked = [("text", depth, 4, 12) for depth in ("shapes", "steps", "all")] + [("html", "steps", 4, 64)]
         asked += [(format, "steps", 4, 12) for format in _FORMATS.values() if format not in ("text", "html")]
-        pages = {(f, lang, *rest): found.bytes(f, lang, *rest) for f, *rest in asked for lang in languages}
-        return cls({lang: found.json(lang) for lang in languages}, pages)
+        return cls({(f, lang, *rest): zlib.compress(found.bytes(f, lang, *rest), 1) for f, *rest in asked for lang in languages})
 
     def json(self, lang: str) -> str:
-        return self._numbers[lang]
+        return self.bytes("json", lang, "steps", 4, 12).decode()
 
     def bytes(self, *asked: Any) -> bytes:
         if asked not in self._pages:
             raise ValueError(f"the trace of a model that was pickled has its pages as they usually are, not with {asked[2:]}: trace anew")
-        return self._pages[asked]
+        return zlib.decompress(self._pages[asked])
 
 
 def check(example: str | os.PathLike[str] | Mapping[str, Any]) -> Check:
