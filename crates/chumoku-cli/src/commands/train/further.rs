@@ -218,22 +218,23 @@ pub(super) fn shown(further: &Value) -> String {
         chumoku::Lang::En => ["rows", "before", "after", "gain, 95 % interval"],
         chumoku::Lang::Ja => ["行数", "前", "後", "増減と 95 % 区間"],
     };
-    let [rows, before, after] = [headings[0], headings[1], headings[2]].map(|heading| right(heading, 8));
+    let [before, after] = [headings[1], headings[2]].map(|heading| right(heading, 8));
+    let rows = right(headings[0], 6);
     let title = tr!("Accuracy before and after", "追加学習前後の正解率");
     let mut taken_for_new = 0;
-    let mut out = format!("\n{} {rows} {before} {after}   {}\n", fit(&title, 26), headings[3]);
+    let mut out = format!("\n{} {rows} {before} {after}  {}\n", fit(&title, 28), headings[3]);
     for change in changes {
         let figure = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
         let [before, after] = ["before", "after"].map(|when| right(&percent(figure(&change[when]["accuracy"])), 8));
         let [low, high] = [0, 1].map(|end| format!("{:+.1}", 100.0 * figure(&change["interval"][end])));
         let gain = right(&format!("{:+.1}", 100.0 * figure(&change["gain"])), 5);
-        let rows = right(&thousands(change["rows"].as_u64().unwrap_or_default() as usize), 8);
-        let name = fit(&format!("  {}", name_of_rows(change["rows_of"].as_str().unwrap_or_default())), 26);
+        let rows = right(&thousands(change["rows"].as_u64().unwrap_or_default() as usize), 6);
+        let name = fit(&format!("  {}", name_of_rows(change["rows_of"].as_str().unwrap_or_default())), 28);
         let interval = tr!("{low} to {high}", "{low}〜{high}");
         if change["rows_of"].as_str().is_some_and(|name| name.starts_with("old")) {
             taken_for_new = taken_for_new.max(change["taken_for_new"].as_u64().unwrap_or_default());
         }
-        let _ = writeln!(out, "{name} {rows} {before} {after}   {gain} ({interval})");
+        let _ = writeln!(out, "{name} {rows} {before} {after}  {gain} ({interval})");
     }
     if further["forgets"] == true {
         let mut text = tr!(
