@@ -292,7 +292,7 @@ impl Subject<'_> {
         let Some(first) = self.units.iter().position(covers) else {
             return fault(tr!("there is no word there", "そこに語はありません"));
         };
-        let range = first..self.units.iter().rposition(covers).map_or(first, |last| last) + 1;
+        let range = first..self.units.iter().rposition(covers).unwrap_or(first) + 1;
         if self.bytes(&range) != bytes {
             let whole = self.bytes(&range);
             let [from, to] = [whole.start, whole.end].map(|at| self.character(at));
@@ -483,7 +483,7 @@ impl Subject<'_> {
                 continue;
             }
             let (label, other) = (self.tag(y), self.tag(z));
-            if let [_, ..] = self.halves.network[..] {
+            if !self.halves.network.is_empty() {
                 let log_p = |label: usize| f64::from(self.halves.network[t * labels + label]);
                 let effect = of_network * (log_p(y) - log_p(z));
                 network.push(NetworkEffect { word: word(t), label: label.clone(), other: other.clone(), effect });
