@@ -58,6 +58,11 @@ const STAYS_ENGLISH: &[English] = &[
             "sum over keys, mean over queries",
         ],
     ),
+    english(
+        "abbreviations of both languages",
+        "chumoku-view/src/tagged/page.rs",
+        &[" (NN {network:+.2}, CRF {crf:+.2})"],
+    ),
     english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
     english(
         FORMULA,

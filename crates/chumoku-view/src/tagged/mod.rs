@@ -23,6 +23,7 @@ fn said_count(tagged: &TaggedText, lang: Lang) -> String {
         (Lang::En, 0, _) => format!("{model} marks nothing in this text"),
         (Lang::Ja, 0, _) => format!("{model} がこのテキストで示すスパンはありません"),
         (Lang::En, 1, _) => format!("Why {model} marks this span"),
+        (Lang::Ja, 1, _) => format!("{model} がこのスパンを示す理由"),
         (Lang::En, n, _) => format!("Why {model} marks these {n} spans"),
         (Lang::Ja, n, _) => format!("{model} が {n} 個のスパンを示す理由"),
     }

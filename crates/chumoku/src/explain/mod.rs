@@ -27,6 +27,7 @@ mod roles;
 mod similarity;
 mod spans;
 mod statistics;
+mod tagged_text;
 mod tagger_attention;
 mod translation;
 mod vector;
@@ -49,7 +50,8 @@ pub use marked::MarkedWord;
 pub use merges::merges_of;
 pub(crate) use recorded::{Look, Reading, by_word};
 pub use roles::{HeadStatistics, Role, rule};
-pub use spans::{
-    Against, AskedSpan, ExplainedSpan, FeatureEffect, FoundLabel, NetworkEffect, SpanHalf, TaggedText, TransitionEffect,
+pub use spans::AskedSpan;
+pub use tagged_text::{
+    Against, ExplainedSpan, FeatureEffect, FoundLabel, NetworkEffect, SpanHalf, TaggedText, TransitionEffect,
 };
 pub use vector::{Recorded, RecordedAnswer, RecordedDense, RecordedVector};

@@ -97,7 +97,10 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
         return faithfulness::run(args, input, lang);
     }
     if let (Some(input), true) = (&args.input, args.json.is_some()) {
-        return rows::run(args, input);
+        return match kind {
+            ModelKind::Tagger => tagged::rows(args, input),
+            _ => rows::run(args, input),
+        };
     }
     if let Some(input) = &args.input {
         return batch::run(args, input, lang);

@@ -1,7 +1,6 @@
 //! `chumoku explain --input --json -`: what each word does, for every row of a file.
 
 use super::model::{Explainer, Model};
-use super::tagged;
 use crate::args::{Explain, Method};
 use crate::commands::columns::asked_of;
 use crate::commands::stream::{Form, stream};
@@ -37,18 +36,22 @@ pub(super) fn open(input: &Path, reads_pairs: bool, beside: Vec<Asked>) -> anyho
     Ok(source)
 }
 
-/// One object a row on standard output, in the order of the file.
-pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
+/// That objects go to standard output, and no pictures beside them.
+pub(super) fn check(args: &Explain) -> Result<(), Usage> {
     if args.pictures.any() || args.json.as_deref().is_some_and(|path| path.as_os_str() != "-") {
-        let problem = tr!(
+        return Err(Usage(tr!(
             "--json with --input writes one object a row to standard output, and no pictures: give --json - alone",
             "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"
-        );
-        return Err(Usage(problem).into());
+        )));
     }
+    Ok(())
+}
+
+/// One object a row on standard output, in the order of the file.
+pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
+    check(args)?;
     let model = match ModelKind::of(&args.model)? {
         ModelKind::Ngrams => Explained::Ngrams(load::ngrams(&args.model, args.precision)?),
-        ModelKind::Tagger => return tagged::rows(args, input),
         ModelKind::Translator => {
             let problem = tr!(
                 "--input with --json: translations are explained one by one, or as pictures; leave --json out, or give one text",

@@ -1,8 +1,7 @@
 //! `chumoku explain` of a tagger: why each span is marked, by words and by features.
 
 use super::model::LeftOut;
-use super::rows::open;
-use super::{attention_flag, place};
+use super::{attention_flag, place, rows};
 use crate::args::{Explain, View};
 use crate::commands::pictures::{Shown, terminal_options};
 use crate::commands::stream::{Form, stream};
@@ -106,6 +105,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
 
 /// An object for each row of a file on standard output, in their order.
 pub(super) fn rows(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
+    rows::check(args)?;
     let (model, _) = checked(args)?;
     let name = model_name(&args.model);
     // What comes through a pipe can be read once, and has a text a line or row.
@@ -117,7 +117,7 @@ pub(super) fn rows(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let unanswered = Map::from_iter([("spans".to_owned(), Value::Null)]);
-    stream(open(input, false, Vec::new())?, Form::Objects { unanswered }, false, |texts| {
+    stream(rows::open(input, false, Vec::new())?, Form::Objects { unanswered }, false, |texts| {
         let one = |text: &&str| Ok(vec![object(model.explain(text, &name, None, &mut |_, _| {})?)]);
         texts.iter().map(one).collect()
     })
