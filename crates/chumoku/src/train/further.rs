@@ -112,7 +112,7 @@ impl TrainingData {
         if !bare.is_empty() {
             let (bare, n) = (listed(&bare), bare.len());
             notes.push(tr!(
-                "warning: no row to train on of {bare}: the model may forget what it knows of them",
+                "warning: no row to train on of {bare} ({n} in all): the model may forget what it knows of them",
                 "警告: {n} クラスに学習用の行がなく、モデルはそれらを忘れるかもしれません: {bare}"
             ));
         }
