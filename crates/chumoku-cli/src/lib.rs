@@ -111,7 +111,9 @@ fn one_line(error: &anyhow::Error) -> String {
 
 /// A text without what would break its line or steer a terminal.
 fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    // Marks that reverse the order of what follows, too.
+    let is_harmful = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).collect()
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

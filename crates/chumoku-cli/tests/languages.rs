@@ -183,12 +183,12 @@ const STAYS_ENGLISH: &[English] = &[
         "metadata of a file, which programs and their authors read",
         "chumoku/src/onnx/export/mod.rs",
         &[
+            "input_ids: {before}first text, {separator}, second text, {after}",
             "left out with the n-grams: {}",
             "left out: this is the network alone, and `chumoku predict` joins it with n-grams",
             "of the network alone, not those of `chumoku predict`",
             "right; attention_mask is 1 for tokens, 0 behind them",
             "those of `chumoku predict`",
-            "token {separator} stands between the two texts; input_ids tell all that is behind it as the second",
             "tokenizer.json of the model folder",
         ],
     ),

@@ -200,7 +200,7 @@ fn what_is_wrong_is_said() {
     place.refuses(&[&compare[..], &["alone"]].concat(), &["--compare-text", "tab"]);
     place.run(&[&compare[..], &["a b\td"]].concat()).ok();
     let exported = place.run(&["export", "network", "--out", "m.onnx", "--json"]).ok().json();
-    assert!(exported["metadata"]["pairs"].as_str().unwrap().contains("between the two texts"), "{exported}");
+    assert!(exported["metadata"]["pairs"].as_str().unwrap().contains("first text, "), "{exported}");
     let mut config = place.json("network/config.json");
     config["separator"] = 1.into();
     place.write("network/config.json", config.to_string());

@@ -209,8 +209,12 @@ fn what_is_wrong_is_said() {
     place.refuses(&ngrams, &["--model ngrams"]);
     place.write("words.csv", "text,label\nfine,good\n");
     place.refuses(&["eval", "model", "words.csv"], &["words.csv:2", "a number", "good"]);
-    place.train_small("classes", &[]);
-    place.refuses(&["eval", "classes", "words.csv", "--svg", "x.svg"], &["--svg", "numbers"]);
+    place.write(
+        "tags.jsonl",
+        "{\"text\": \"a\", \"labels\": [\"x\"]}\n{\"text\": \"b\", \"labels\": [\"y\"]}\n".repeat(20),
+    );
+    place.run(&["train", "tags.jsonl", "--epochs", "1", "--out", "tags"]).ok();
+    place.refuses(&["eval", "tags", "tags.jsonl", "--svg", "x.svg"], &["--svg", "of numbers"]);
     // A folder whose values are not those of its thresholds.
     let mut config = place.json("model/config.json");
     config["problem"]["values"].as_array_mut().unwrap().pop();

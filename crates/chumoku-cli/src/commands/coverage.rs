@@ -1,6 +1,7 @@
 //! The risk–coverage curve of a file: how many answers are wrong if only the surest are given.
 
 use super::train::classify::this_model;
+use crate::progress::count;
 use chumoku::data::{Dataset, thousands};
 use chumoku::lang::lang;
 use chumoku::{Prediction, risks_by_coverage, tr};
@@ -25,12 +26,12 @@ pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Predic
         })
         .collect();
     let points = series[0].1.len();
-    let rows = thousands(rows[0].len());
+    let (n, rows) = (thousands(rows[0].len()), count(rows[0].len(), "row"));
     Figure {
         title: tr!("Wrong answers if only the surest are given", "確信の高い答えだけを返すときの誤り"),
         subtitle: tr!(
-            "{rows} rows, by falling probability of the answer: the risk–coverage curve",
-            "{rows} 行を、答えの確率が高い順に。リスク・カバレッジ曲線"
+            "{rows}, by falling probability of the answer: the risk–coverage curve",
+            "{n} 行を、答えの確率が高い順に。リスク・カバレッジ曲線"
         ),
         notes: Vec::new(),
         content: Content::Curves(Curves {

@@ -20,6 +20,7 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    super::not_over(&args.model, [("--out", &Some(args.out.clone()))])?;
     let model = load::classifier(&args.model, None)?;
     let exported = export_classifier(model)?;
     write(&args.out, &exported.bytes)?;

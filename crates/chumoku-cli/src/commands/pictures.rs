@@ -1,7 +1,7 @@
 //! Figures in files and on the terminal.
 
-use crate::ExitCode;
 use crate::args::Pictures;
+use crate::{ExitCode, Usage};
 use chumoku::data::AtomicOutput;
 use chumoku_view::{ColourDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
 use serde_json::Value;
@@ -81,6 +81,16 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Writes a file, all of it or nothing.
     pub(crate) fn write<B: AsRef<[u8]>>(&mut self, path: &Path, bytes: impl FnOnce() -> anyhow::Result<B>) {
+        if self.written.iter().any(|other| other == path) {
+            let path = path.display();
+            return self.failed(
+                Usage(chumoku::tr!(
+                    "{path}: named for two files; give each a name of its own",
+                    "{path}: 2 つのファイルに同じ名前が指定されています。別々の名前にしてください"
+                ))
+                .into(),
+            );
+        }
         match bytes().and_then(|bytes| write(path, bytes)) {
             Ok(()) => self.written.push(path.to_owned()),
             Err(error) => self.failed(error),

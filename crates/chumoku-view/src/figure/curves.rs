@@ -49,7 +49,12 @@ impl Curves {
         let (left, top) = (x0 + 56.0, y0 + 18.0);
         let all = || self.series.iter().flat_map(|(_, numbers)| numbers.iter().map(|&y| self.scaled(y)));
         let (low, high) = all().filter(|y| y.is_finite()).fold((f64::MAX, f64::MIN), |(a, b), y| (a.min(y), b.max(y)));
-        let (low, high) = if low < high { (low, high) } else { (low.min(0.0) - 1.0, high.max(0.0) + 1.0) };
+        let (low, high) = match low {
+            _ if low < high => (low, high),
+            // Nothing is drawn below what is never below 0.
+            0.0 => (0.0, 1.0),
+            _ => (low.min(0.0) - 1.0, high.max(0.0) + 1.0),
+        };
         let (low, high) = range.map_or((low, high), |[low, high]| (low, high));
         let by = if self.is_logarithmic { 1.0 } else { step(high - low) };
         let (low, high) = ((low / by).floor() * by, (high / by).ceil() * by);

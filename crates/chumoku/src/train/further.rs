@@ -74,10 +74,10 @@ impl TrainingData {
         let [train, valid, test] = without([&old_train, &old_valid, &old_test], found);
         let (mut notes, left_out) = (parts.notes, rows - train.len() - valid.len() - test.len());
         if left_out > 0 {
-            let (rows, path) = (count(left_out as u64, "row"), new.train.path.display());
+            let rows = count(left_out as u64, "row");
             notes.push(tr!(
-                "{rows} of {path} left out, for texts that are among the old rows",
-                "{path} の {left_out} 行は、テキストが元のデータにあるため除きました"
+                "{rows} left out of the new data, for texts that are among the old rows",
+                "新しいデータのうち {left_out} 行は、テキストが元のデータにあるため除きました"
             ));
         }
         if train.is_empty() {

@@ -1,6 +1,8 @@
 //! A classifier of one's own that can be trained further, as its folder describes it.
 
-use super::{Source, TrainingData};
+use super::further::{NEW_TEST, NEW_VALID};
+use super::{SeenTexts, Source, TrainingData};
+use crate::lang::wording::thousands;
 use crate::model_folder::{METRICS, ModelKind, pretrained_kind};
 use crate::nn::Network;
 use crate::text_classifier::TextClassifier;
@@ -23,6 +25,8 @@ pub struct Known {
     pub sources: Vec<Source>,
     /// [`TrainingData::fingerprint`] of their rows.
     data_sha256: String,
+    /// What it was trained on or chosen by, with what it was itself trained further from.
+    seen: SeenTexts,
 }
 
 /// Whether a folder holds a classifier that was trained here from scratch, with or without a network.
@@ -72,7 +76,27 @@ impl Known {
             .unwrap_or_default();
         let sources = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
         let data_sha256 = metrics["data_sha256"].as_str().unwrap_or_default().to_owned();
-        Ok(Some(Known { labels, network, reads_pairs, sources, data_sha256 }))
+        let seen = SeenTexts::load(folder)?.unwrap_or_default();
+        Ok(Some(Known { labels, network, reads_pairs, sources, data_sha256, seen }))
+    }
+
+    /// What must be known of new rows that are held out though the model has learnt from them, as where its old rows are left out.
+    #[must_use]
+    pub fn held_out_again(&self, data: &TrainingData) -> Option<String> {
+        let compared = data.further.iter().flat_map(|further| &further.compared);
+        let new = compared.filter(|(name, _)| [NEW_VALID, NEW_TEST].contains(name));
+        let texts: Vec<&str> = new.flat_map(|(_, rows)| rows.texts()).collect();
+        let seen = self.seen.count(&texts);
+        (seen > 0).then(|| {
+            tr!(
+                "warning: {} of the {} new rows that are held out have a text that the model was trained on before: their scores say \
+                 nothing about new texts",
+                "警告: 検証・テストに使う新しい {1} 行のうち {0} 行は、モデルが以前に学習したテキストです。その成績から、未知のテキストについては\
+                 何も分かりません",
+                thousands(seen),
+                thousands(texts.len())
+            )
+        })
     }
 
     /// Whether these are the rows that it was trained on, in the same parts.

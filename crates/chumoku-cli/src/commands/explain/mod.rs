@@ -12,7 +12,7 @@ mod tagged;
 use super::pictures::{Shown, terminal_options, write};
 use super::{columns, load, model_name, pairs};
 use crate::ExitCode;
-use crate::args::{Explain, View};
+use crate::args::{Explain, Pictures, View};
 use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::train::{network_name, network_sizes};
@@ -85,6 +85,9 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     args.check()?;
     threads::start(args.threads)?;
     let kind = ModelKind::of(&args.model)?;
+    let Pictures { svg, png, pdf, .. } = &args.pictures;
+    let written = [("--html", &args.html), ("--json", &args.json), ("--svg", svg), ("--png", png), ("--pdf", pdf)];
+    super::not_over(&args.model, written)?;
     check_method(args.method, kind)?;
     if args.span.is_some() && kind != ModelKind::Tagger {
         return Err(tagged::no_spans(kind).into());

@@ -297,7 +297,15 @@ impl About {
     /// What `metrics.json` tells of the training, if it is there.
     fn trained(&mut self, folder: &Path) {
         let text = std::fs::read_to_string(folder.join("metrics.json")).unwrap_or_default();
-        let Ok(metrics) = serde_json::from_str::<Value>(&text) else { return };
+        let Ok(metrics) = serde_json::from_str::<Value>(&text) else {
+            if !text.is_empty() {
+                self.line(
+                    ["scores", "成績"],
+                    tr!("unknown: metrics.json is damaged", "不明（metrics.json が壊れています）"),
+                );
+            }
+            return;
+        };
         let counts = ["rows", "documents"].into_iter().find_map(|key| metrics[key].as_object());
         let count = |part: &str| counts.and_then(|counts| counts.get(part)).and_then(Value::as_u64);
         if let Some(rows) = count("train") {

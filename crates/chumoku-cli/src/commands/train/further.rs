@@ -9,7 +9,7 @@ use chumoku::lang::lang;
 use chumoku::lang::wording::listed;
 use chumoku::nn::Network;
 use chumoku::train::{Known, Source, SourceData, TrainingData, name_of_rows};
-use chumoku::{Cell, builtin, pair, tr};
+use chumoku::{Cell, ModelKind, builtin, pair, tr};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,17 @@ const NONE: &str = "none";
 /// The classifier of one's own that `--from` names, if it does; the kind of model is then its own.
 pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<Known>> {
     let known = args.from.as_deref().map(Known::of).transpose()?.flatten();
+    if known.is_none()
+        && let Some(folder) = &args.from
+        && matches!(ModelKind::of(folder), Ok(ModelKind::Tagger | ModelKind::Translator))
+    {
+        return Err(Usage(tr!(
+            "--from {}: taggers and translators are not trained further; train anew on the old and the new rows together",
+            "--from {}: 単語にラベルを付けるモデルと翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください",
+            folder.display()
+        ))
+        .into());
+    }
     let (Some(known), Some(folder)) = (known, &args.from) else {
         if args.old.is_empty() {
             return Ok(None);
@@ -93,6 +104,25 @@ pub(super) fn data(
         })
         .into());
     }
+    let is_none = |word: &PathBuf| word.as_os_str() == NONE;
+    if args.old.len() > 1 && args.old.iter().any(is_none) {
+        return Err(Usage(tr!(
+            "--old none: other files are given with --old too; leave one of the two out",
+            "--old none: ほかのファイルも --old で指定されています。どちらかを外してください"
+        ))
+        .into());
+    }
+    let same = |path: &PathBuf| {
+        path.canonicalize().is_ok_and(|path| new.train.path.canonicalize().is_ok_and(|new| new == path))
+    };
+    if let Some(path) = args.old.iter().find(|path| same(path)) {
+        return Err(Usage(tr!(
+            "--old {}: that is the file of new rows too; put the rows that were added into a file of their own",
+            "--old {}: 新しいデータと同じファイルです。書き足した行だけを別のファイルにしてください",
+            path.display()
+        ))
+        .into());
+    }
     let replays = args.old.first().is_none_or(|word| word.as_os_str() != NONE);
     let old = match replays {
         true => Some(old_rows(&args.old, known, folder, (options, load))?),
@@ -106,7 +136,8 @@ pub(super) fn data(
         );
         tell(["note", "注記"], &text);
     }
-    let data = TrainingData::further(&known.labels, old.as_ref(), new, replays)?;
+    let mut data = TrainingData::further(&known.labels, old.as_ref(), new, replays)?;
+    data.notes.extend(known.held_out_again(&data));
     let count = |data: &TrainingData| data.train.len() + data.valid.len() + data.test.len();
     let [old, new] = [old.as_ref().map_or(0, count), new.train.examples.len()].map(thousands);
     let added: Vec<&String> = data.labels.iter().filter(|label| !known.labels.contains(label)).collect();
@@ -145,12 +176,18 @@ fn old_rows(
     let (remembered, named) = (known.sources.len(), given.len());
     let mut sources = known.sources.clone();
     if named == remembered {
-        sources.iter_mut().zip(given).for_each(|(source, path)| source.train = path.to_string_lossy().into_owned());
+        for (source, path) in sources.iter_mut().zip(given) {
+            source.train = path.to_string_lossy().into_owned();
+            // Where the files of held-out rows are gone, some rows of this one are held out in their place.
+            for other in [&mut source.valid, &mut source.test] {
+                other.take_if(|name| !Path::new(name).is_file());
+            }
+        }
     } else if let [path] = given {
         sources = vec![Source::new(path, [None, None], options)];
     } else if named > 0 {
         let names: Vec<&str> = known.sources.iter().map(|source| source.train.as_str()).collect();
-        let names = names.join(", ");
+        let names = names.join(lang().pick(", ", "、"));
         return Err(Usage(tr!(
             "--old: expected one file, or one for each that {} was trained on ({names}), found {named}",
             "--old: 1 つのファイルか、{} の学習に使ったファイル（{names}）と同じ数が必要ですが、{named} 個あります",
@@ -193,12 +230,14 @@ fn old_rows(
     }
     if given.is_empty() {
         let names: Vec<String> = known.sources.iter().map(|source| source.train.clone()).collect();
-        let names = names.join(", ");
+        let (joined, asked) = (names.join(lang().pick(", ", "、")), names.join(" --old "));
         return Err(Usage(tr!(
-            "--from {folder}: the rows of {names} are no longer those that it was trained on; give them as they were with --old FILE, or as \
-             they are now with --old {names}, or train on the new rows alone with --old none",
-            "--from {folder}: {names} の行が、学習に使ったときから変わっています。元の内容のファイルを --old で指定するか、今の内容でよければ\
-             --old {names} と指定するか、--old none で新しいデータだけから学習してください"
+            "--from {folder}: the rows of {joined} are no longer those that it was trained on; give them as they were with --old FILE, or as \
+             they are now with --old {asked}, or train on the new rows alone with --old none; where new rows were added to it, put them into a \
+             file of their own",
+            "--from {folder}: {joined} の行が、学習に使ったときから変わっています。元の内容のファイルを --old で指定するか、今の内容でよければ\
+             --old {asked} と指定するか、--old none で新しいデータだけから学習してください。新しい行を書き足したときは、新しい行だけを別の\
+             ファイルにしてください"
         ))
         .into());
     }

@@ -137,9 +137,11 @@ fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
     };
     entries.extend([("ngrams", ngrams.to_owned()), ("probabilities", probabilities.to_owned())]);
     if let Some(separator) = config.model.input.separator {
-        let pairs = format!(
-            "token {separator} stands between the two texts; input_ids tell all that is behind it as the second"
-        );
+        let frame = classifier.tokenizer.frame();
+        let ids = |ids: &[u32]| ids.iter().map(|id| format!("{id}, ")).collect::<String>();
+        let (before, after) = (ids(&frame.before), ids(&frame.after));
+        let pairs = format!("input_ids: {before}first text, {separator}, second text, {after}");
+        let pairs = pairs.trim_end_matches(", ").to_owned();
         entries.push(("pairs", pairs));
     }
     if !config.columns().is_empty() {
