@@ -30,6 +30,7 @@ const FORMULA: &str = "a formula";
 const LATEX: &str = "LaTeX";
 const FONT: &str = "a font";
 const PARSED: &str = "looked for in what others say";
+const HTTP: &str = "HTTP, which programs speak";
 const KEY: &str = "a key, or a command with its flag, before what is wrong with it";
 const CAUSE: &str = "ends with a library's own words, which are English; the Japanese leaves them out";
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
@@ -185,6 +186,26 @@ const STAYS_ENGLISH: &[English] = &[
         ],
     ),
     english("said to programmers", "chumoku-cli/src/commands/bench/classifier.rs", &["logits lie in one piece"]),
+    english(
+        HTTP,
+        "chumoku-server/src/",
+        &[
+            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: \
+             {}\r\n\r\n{body}",
+            "data: {data}\n\n",
+            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+            "text/html; charset=utf-8",
+            "text/plain; version=0.0.4; charset=utf-8",
+        ],
+    ),
+    english(
+        "names of figures in the log",
+        "chumoku-server/src/front.rs",
+        &[" model={} texts={} queue={}ms compute={}ms"],
+    ),
+    english("the name of a thread", "chumoku-server/src/service.rs", &["model {}"]),
+    english(KEY, "chumoku-server/src/replies.rs", &["abstain: {problem}"]),
+    english(PARSED, "chumoku-server/src/request.rs", &["length limit exceeded", "recursion limit"]),
     english("the operating system's number", "chumoku-text/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];
 

@@ -395,7 +395,7 @@ fn a_full_queue_refuses_and_what_takes_too_long_is_told() {
     let args =
         ["book", "--queue", "1", "--wait-timeout", "400ms", "--max-new-tokens", "100000", "--compute-timeout", "2s"];
     let server = Server::start(place, &args);
-    let long = json!({ "inputs": "the", "max_tokens": 100_000, "seed": 1, "stream": true });
+    let long = json!({ "inputs": "the", "max_tokens": 100_000, "temperature": 0, "stream": true });
     // One is written, and its client reads on until it is cut for its time; one waits.
     let mut first = server.connect();
     first.write_all(&request("/generate", long.to_string().as_bytes())).unwrap();
@@ -479,7 +479,7 @@ fn told_to_end_it_answers_what_it_has_taken() {
     for line in server.said() {
         let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["time"].is_string() && line["event"].is_string(), "{line}");
-        assert!(!line.to_string().contains(&text[..20]));
+        assert!(!line.to_string().contains(&text));
     }
 }
 

@@ -1,6 +1,6 @@
 //! When a class is not answered: where too few answers would be right, or the text is unlike those of training.
 
-use super::Predictor;
+use super::{Objection, Predictor, Verdict};
 use crate::lang::lang;
 use crate::{Caution, Prediction, Step, SureLevels, level_of, tr};
 
@@ -102,46 +102,4 @@ fn of_levels(caution: &Caution, steps: &[Option<Step>]) -> String {
     let (said, rows) = (said.join(lang().pick(", ", "、")), caution.levels.len());
     let covers = 100.0 * answered as f64 / rows.max(1) as f64;
     tr!("{said}: {covers:.1} % of the {rows} validation rows", "{said}: 検証データ {rows} 行の {covers:.1} %")
-}
-
-/// How far a text is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// As it is.
-    Whole,
-    /// Down to this level of the tree, from 1.
-    Down(usize),
-    /// Not at all.
-    Not(Objection),
-}
-
-impl Verdict {
-    /// Why it is not, if it is not.
-    #[must_use]
-    pub fn objection(self) -> Option<Objection> {
-        match self {
-            Verdict::Not(objection) => Some(objection),
-            Verdict::Whole | Verdict::Down(_) => None,
-        }
-    }
-}
-
-/// Why a text is not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objection {
-    /// The probability is too low.
-    Unsure,
-    /// The text is unlike those of training.
-    Unlike,
-}
-
-impl Objection {
-    /// What JSON and columns call it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Objection::Unsure => "unsure",
-            Objection::Unlike => "unlike_training",
-        }
-    }
 }

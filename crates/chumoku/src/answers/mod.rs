@@ -5,11 +5,13 @@
 mod bounds;
 mod predictor;
 mod tokens;
+mod verdict;
 mod written;
 
-pub use bounds::{Bounds, Objection, Verdict};
+pub use bounds::Bounds;
 pub use predictor::{NUMBER, Predictor};
 pub use tokens::Tokenized;
+pub use verdict::{Objection, Verdict};
 pub use written::{continuation, translation, vector};
 
 use crate::text_tagger::FoundSpan;
