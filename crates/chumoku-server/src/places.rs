@@ -238,20 +238,29 @@ pub(crate) fn openapi() -> Value {
 pub(crate) fn page() -> String {
     let escaped =
         |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    // What stands between backquotes is a command.
+    let described = |text: &str| {
+        let parts = escaped(text);
+        let parts = parts.split('`').enumerate();
+        parts
+            .map(|(at, part)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() })
+            .collect::<String>()
+    };
     let mut out = String::from(concat!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">",
         "<title>Chumoku</title><style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;",
         "margin:2rem auto;padding:0 1rem}code,pre{font:14px/1.5 ui-monospace,monospace}pre{overflow:auto;padding:.5rem;",
         "border:1px solid #8888;border-radius:4px}table{border-collapse:collapse;width:100%}td,th{text-align:left;",
-        "vertical-align:top;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #8884}h2{margin-top:2rem}</style>",
+        "vertical-align:top;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #8884}h2{margin-top:2rem}",
+        "h2 code{font-size:inherit}</style>",
         "<h1>Chumoku</h1><p>The places of this service. The same list as a document of OpenAPI: ",
         "<a href=\"openapi.json\">openapi.json</a>. Each place also stands at <code>/models/NAME/…</code>.</p>",
     ));
     for place in PLACES {
-        out += &format!("<h2><code>POST {}</code></h2><p>{}</p><table>", place.path, escaped(place.summary));
+        out += &format!("<h2><code>POST {}</code></h2><p>{}</p><table>", place.path, described(place.summary));
         for (name, kind, what, needed) in place.fields {
             let needed = if *needed { ", needed" } else { "" };
-            out += &format!("<tr><td><code>{name}</code><td>{kind}{needed}<td>{}", escaped(what));
+            out += &format!("<tr><td><code>{name}</code><td>{kind}{needed}<td>{}", described(what));
         }
         let example = escaped(place.example);
         out += &format!(
