@@ -189,7 +189,7 @@ fn pages_tell_what_there_is() {
     let server = Server::start(place(), &["reviews", "judge=ngrams", "bert", "--max-texts", "7"]);
     let info = server.get("/info").json();
     assert_eq!((&info["model_id"], &info["max_client_batch_size"]), (&json!("reviews"), &json!(7)));
-    assert_eq!(info["model_type"]["classifier"]["label2id"]["negative"].as_u64().unwrap() < 2, true, "{info}");
+    assert!(info["model_type"]["classifier"]["label2id"]["negative"].as_u64().unwrap() < 2, "{info}");
     let names: Vec<&str> =
         info["models"].as_array().unwrap().iter().map(|model| model["model_id"].as_str().unwrap()).collect();
     assert_eq!(names, ["reviews", "judge", "bert"]);
@@ -323,6 +323,10 @@ fn many_at_once_get_what_each_would_get_alone() {
             3 => asked.push(("/generate", json!({ "inputs": "the", "max_tokens": 5, "seed": at }))),
             // A bad one between good ones.
             4 => asked.push(("/predict", json!({ "inputs": [text, ""] }))),
+            // Others than the rest of their kind: not to be computed with them.
+            5 => asked.push(("/embed", json!({ "inputs": part(0.1), "truncate": true, "normalize": false }))),
+            6 => asked.push(("/embed", json!({ "inputs": text.repeat(3) }))),
+            7 => asked.push(("/translate", json!({ "inputs": format!("number {at}"), "beam": 1 }))),
             _ => {}
         }
     }
@@ -572,4 +576,24 @@ fn what_cannot_be_served_is_said_at_once() {
     let server = Server::start(place, &["ngrams"]);
     let port = server.address.rsplit_once(':').unwrap().1;
     place.refuses(&["serve", "ngrams", "--port", port], &["listening on 127.0.0.1", port, "--port"]);
+}
+
+#[test]
+fn the_page_of_documentation_names_every_flag_and_place() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md")).unwrap();
+    let help = place().run(&["serve", "--help"]).ok().stdout;
+    let flags: Vec<&str> = help.split_whitespace().filter(|word| word.starts_with("--")).collect();
+    assert!(flags.len() > 15, "{flags:?}");
+    for flag in flags.iter().filter(|flag| !["--help", "--lang", "--threads"].contains(*flag)) {
+        assert!(page.contains(*flag), "{flag} is not in docs/serve.md");
+    }
+    let words = page.split(|c: char| c.is_whitespace() || "`,;:()|".contains(c));
+    for flag in words.filter(|word| word.starts_with("--") && word.len() > 3 && !["--json", "--out"].contains(word)) {
+        assert!(help.contains(flag), "docs/serve.md names {flag}");
+    }
+    let server = Server::start(place(), &["ngrams"]);
+    for place in server.get("/").json()["endpoints"].as_array().unwrap() {
+        let path = place.as_str().unwrap().split_once(' ').unwrap().1;
+        assert!(page.contains(&format!("{path}`")), "{path} is not in docs/serve.md");
+    }
 }

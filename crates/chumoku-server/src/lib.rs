@@ -134,11 +134,21 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: Options) -> Result<(), Err
         arriving: Arc::default(),
     });
     let failed = |error: std::io::Error| Error::Failed(chumoku::lang::system(&error));
+    say_panics_without_texts(options.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
     let ended = runtime.block_on(run(&service, &addresses, &options));
     // What is still computed is for nobody.
     runtime.shutdown_timeout(Duration::from_millis(100));
     ended
+}
+
+/// A panic's own words may hold what was worked on; the log has its place alone.
+fn say_panics_without_texts(log: Log) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
+        let said = tr!("error     a fault in the program, at {place}", "エラー    プログラムの不具合です（{place}）");
+        log.event("panic", [("place", place.as_str().into())], &said);
+    }));
 }
 
 fn is_loopback(address: IpAddr) -> bool {

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 /// A model of one of the kinds.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each folder that is served, on the heap")]
 pub(crate) enum Model {
     Classifier(TextClassifier),
     Ngrams(NgramClassifier),

@@ -51,13 +51,15 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     kind: Kind,
     message: String,
+    /// Whether a part of the request stays unread, so that no other can follow it.
+    is_unread: bool,
 }
 
 pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, kind: Kind, message: impl Into<String>) -> Refusal {
-        Refusal { status, kind, message: message.into() }
+        Refusal { status, kind, message: message.into(), is_unread: false }
     }
 
     /// A request that is read, and cannot be answered as it is.
@@ -87,6 +89,11 @@ impl Refusal {
     /// A model that is not for what it was asked.
     pub(crate) fn wrong_model(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::FAILED_DEPENDENCY, Kind::Backend, message)
+    }
+
+    /// The same, of a request whose body is not read to its end.
+    pub(crate) fn unread(self) -> Refusal {
+        Refusal { is_unread: true, ..self }
     }
 
     /// A request that may be sent again a little later.
@@ -133,11 +140,10 @@ impl Refusal {
             StatusCode::UNAUTHORIZED => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            // What is left of the body is not read.
-            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
-                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
             _ => {}
+        }
+        if self.is_unread {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response.extensions_mut().insert(self);
         response

@@ -33,6 +33,7 @@ pub(crate) async fn object(headers: &HeaderMap, body: Body, limits: &Limits) -> 
             "the body has more than {most} bytes (--max-body)",
             "リクエストの本文が {most} バイト（--max-body）を超えています"
         ))
+        .unread()
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > most as u64) {
@@ -47,6 +48,7 @@ pub(crate) async fn object(headers: &HeaderMap, body: Body, limits: &Limits) -> 
                 "リクエストの本文が制限時間（--read-timeout）内に届きませんでした"
             ),
         )
+        .unread()
     })?;
     let bytes = read.map_err(|error| match is_length(&error) {
         true => too_large(),
