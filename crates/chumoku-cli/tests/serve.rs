@@ -597,3 +597,101 @@ fn the_page_of_documentation_names_every_flag_and_place() {
         assert!(page.contains(&format!("{path}`")), "{path} is not in docs/serve.md");
     }
 }
+
+#[test]
+fn pairs_columns_numbers_labels_and_trees_are_asked_for_as_they_are_trained() {
+    let place = Place::new();
+    let words = ["good", "kind", "poor", "stale"];
+    let word = |i: usize| words[i * 7 / 3 % 4];
+    let rows = |header: &str, row: &dyn Fn(usize) -> String| {
+        format!("{header}\n{}", (0..240).map(|i| row(i) + "\n").collect::<String>())
+    };
+    let kind = |i: usize| ["kind", "unkind"][usize::from(i * 7 / 3 % 4 > 1)];
+    place.write(
+        "pairs.csv",
+        rows("premise,hypothesis,label", &|i| format!("Meal {i} was {}.,It was {}.,{}", word(i), word(i / 5), kind(i))),
+    );
+    place.write(
+        "columns.csv",
+        rows("text,price,label", &|i| {
+            format!(
+                "Meal {i}.,{},{}",
+                if i % 3 == 0 { 300 + i } else { 3000 + i },
+                ["cheap", "dear"][usize::from(i % 3 > 0)]
+            )
+        }),
+    );
+    place.write("numbers.csv", rows("text,rating", &|i| format!("Meal {i} was {}.,{}", word(i), 1 + i * 7 / 3 % 4)));
+    place.write("labels.csv", rows("text,label", &|i| format!("Meal {i} was {}.,{}|{}", word(i), kind(i), word(i))));
+    place.write("tree.csv", rows("text,label", &|i| format!("Meal {i} was {}.,{}/{}", word(i), kind(i), word(i))));
+    for (name, more) in [
+        ("pairs", &["--model", "ngrams"][..]),
+        ("columns", &["--model", "ngrams", "--columns", "price"]),
+        ("numbers", &["--epochs", "1"]),
+        ("labels", &["--epochs", "1", "--separator", "|"]),
+        ("tree", &["--model", "ngrams"]),
+    ] {
+        place.run(&[&["train", &format!("{name}.csv"), "--out", name], more].concat()).ok();
+    }
+    let server = Server::start(&place, &["pairs", "columns", "numbers", "labels", "tree"]);
+    let printed = |args: &[&str]| place.run(&[args, &["--json"]].concat()).ok().stdout.trim_end().to_owned();
+    let text = "Meal 5 was kind.";
+    for (model, inputs, columns, args) in [
+        ("pairs", json!([text, "It was good."]), Value::Null, vec![text, "It was good."]),
+        ("pairs", json!([[text, "It was good."]]), Value::Null, vec![text, "It was good."]),
+        ("columns", json!(text), json!({ "price": 310 }), vec![text, "--set", "price=310"]),
+        ("columns", json!(text), json!({ "price": "3100" }), vec![text, "--set", "price=3100"]),
+        ("numbers", json!(text), Value::Null, vec![text]),
+        ("labels", json!(text), Value::Null, vec![text]),
+        ("tree", json!(text), Value::Null, vec![text]),
+    ] {
+        let is_many = inputs[0].is_array();
+        let body = json!({ "inputs": inputs, "columns": columns, "model": model, "full": true });
+        let expected = printed(&[&["predict", model], &args[..]].concat());
+        let expected = if is_many { format!("[{expected}]") } else { expected };
+        let reply = server.post("/predict", &body);
+        assert_eq!((reply.status, &*reply.body), (200, &*expected), "{body}");
+    }
+    for model in ["pairs", "tree"] {
+        let inputs = if model == "pairs" { json!([text, "It was good."]) } else { json!(text) };
+        let args = if model == "pairs" { vec![text, "It was good."] } else { vec![text] };
+        let body = json!({ "inputs": inputs, "model": model, "full": true, "abstain": 0.6 });
+        let expected = printed(&[&["predict", model, "--abstain", "0.6"], &args[..]].concat());
+        assert!(expected.contains("abstained"), "{expected}");
+        assert_eq!(server.post("/predict", &body).body, expected);
+    }
+    let found = server.asks("/models/columns/explain", &json!({ "inputs": text, "columns": { "price": 310 } }));
+    let expected: Value = serde_json::from_str(
+        &place.run(&["explain", "columns", text, "--set", "price=310", "--json", "-"]).ok().stdout,
+    )
+    .unwrap();
+    assert_eq!(found, expected);
+    // In the form of text-embeddings-inference.
+    let number: Value = serde_json::from_str(&printed(&["predict", "numbers", text])).unwrap();
+    assert_eq!(
+        server.asks("/models/numbers/predict", &json!({ "inputs": text })),
+        json!([{ "label": "score", "score": number["score"] }])
+    );
+    let labels = server.asks("/models/labels/predict", &json!({ "inputs": text }));
+    let raw = server.asks("/models/labels/predict", &json!({ "inputs": text, "raw_scores": true }));
+    assert_eq!(labels.as_array().unwrap().len(), 5, "{labels}");
+    for (label, raw) in labels.as_array().unwrap().iter().zip(raw.as_array().unwrap()) {
+        let odds = raw["score"].as_f64().unwrap().exp();
+        assert!((odds / (1.0 + odds) - label["score"].as_f64().unwrap()).abs() < 1e-4, "{label} {raw}");
+    }
+    for (model, inputs) in
+        [("pairs", json!(text)), ("pairs", json!([[text], [text, "It was good."]])), ("tree", json!([[text, text]]))]
+    {
+        server.refuses("/predict", &json!({ "inputs": inputs, "model": model }), 422, "Validation");
+    }
+    for columns in [json!({ "shop": "Ginza" }), json!({ "price": "many" }), json!({ "price": [1] }), json!(3)] {
+        server.refuses("/models/columns/predict", &json!({ "inputs": text, "columns": columns }), 422, "Validation");
+    }
+    server.refuses(
+        "/models/numbers/predict",
+        &json!({ "inputs": text, "full": true, "abstain": 0.9 }),
+        422,
+        "Validation",
+    );
+    server.refuses("/models/numbers/predict", &json!({ "inputs": text, "full": true, "top": 2 }), 422, "Validation");
+}
