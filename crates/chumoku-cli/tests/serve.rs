@@ -415,6 +415,8 @@ fn a_full_queue_refuses_and_what_takes_too_long_is_told() {
         assert!(Instant::now() < until);
     }
     let third = server.refuses("/generate", &short, 429, "Overloaded");
+    // What is soon done does not wait for it.
+    assert_eq!(server.post("/tokenize", &json!({ "inputs": "the cat" })).status, 200);
     assert!(third.head.to_lowercase().contains("retry-after: "), "{third:?}");
     // The second has waited as long as it may.
     read(&mut second).expect("an answer").is(429, "Overloaded");

@@ -4,7 +4,7 @@
 //! says comes from `chumoku`, and an answer's JSON from [`chumoku::answers`], as the command's does.
 //!
 //! A request goes through these modules: `connections` takes the connection, `front` lets it in and tells of it, `request`
-//! reads its body, `replies` asks the model (`service`), whose thread (`work`) takes it out of a bounded `queue`, together with
+//! reads its body, `replies` asks the model (`service`), whose threads (`work`) take it out of a bounded `queue`, together with
 //! others that can be computed with it.
 //!
 //! # Contract

@@ -14,7 +14,7 @@ pub struct Limits {
     pub characters: usize,
     /// Tokens that a request may have written.
     pub new_tokens: usize,
-    /// Requests that wait for a model; one more is refused.
+    /// Requests that wait for a model, and as many again for explanations and texts of it; one more is refused.
     pub queue: usize,
     /// Texts that are computed together.
     pub batch_texts: usize,

@@ -22,12 +22,14 @@ use tokio::time::timeout;
 pub(crate) struct Served {
     folder: PathBuf,
     current: RwLock<Arc<Loaded>>,
-    queue: Arc<Queue<Job>>,
+    /// What is soon done, and what may take long: neither waits for the other.
+    queues: [Arc<Queue<Job>>; 2],
 }
 
 impl Served {
     pub(crate) fn new(folder: PathBuf, loaded: Loaded, limits: &Limits) -> Served {
-        Served { folder, current: RwLock::new(Arc::new(loaded)), queue: Arc::new(Queue::new(limits.queue)) }
+        let queue = || Arc::new(Queue::new(limits.queue));
+        Served { folder, current: RwLock::new(Arc::new(loaded)), queues: [queue(), queue()] }
     }
 
     /// The model as it is now.
@@ -178,7 +180,8 @@ impl Service {
             | Task::Tokenize { texts, .. } => texts.len(),
             Task::Explain { .. } | Task::Generate(_) => 1,
         };
-        served.queue.push(Job { loaded, task, came: Instant::now(), begun, reply }).map_err(|turned| match turned {
+        let queue = &served.queues[usize::from(task.is_long())];
+        queue.push(Job { loaded, task, came: Instant::now(), begun, reply }).map_err(|turned| match turned {
             Turned::Full => Refusal::overloaded(tr!(
                 "as many requests wait for the model as may wait (--queue); send the request again a little later",
                 "モデルの順番を待つリクエストが上限（--queue）に達しています。しばらくしてから送り直してください"
@@ -205,24 +208,26 @@ impl Service {
         Ok((answer.map_err(|_| Refusal::broken())??, told))
     }
 
-    /// Starts the thread of each model.
+    /// Starts the threads of each model, one for each of its queues.
     pub(crate) fn start_workers(self: &Arc<Self>) -> std::io::Result<()> {
-        for (number, served) in self.models.iter().enumerate() {
-            let (service, queue) = (self.clone(), served.queue.clone());
+        let queues = self.models.iter().flat_map(|served| &served.queues);
+        for (number, queue) in queues.enumerate() {
+            let (service, queue) = (self.clone(), queue.clone());
             let run = move || work(&queue, &service.arriving, &service.limits, &service.metrics);
-            std::thread::Builder::new().name(format!("model {}", number + 1)).spawn(run)?;
+            std::thread::Builder::new().name(format!("model {}", number / 2 + 1)).spawn(run)?;
         }
         Ok(())
     }
 
     /// No more is taken.
     pub(crate) fn close_queues(&self) {
-        self.models.iter().for_each(|served| served.queue.close());
+        self.models.iter().flat_map(|served| &served.queues).for_each(|queue| queue.close());
     }
 
     /// How many requests wait for each model.
     pub(crate) fn queues(&self) -> Vec<(String, usize)> {
-        self.models.iter().map(|served| (served.loaded().name.clone(), served.queue.len())).collect()
+        let waiting = |served: &Served| served.queues.iter().map(|queue| queue.len()).sum();
+        self.models.iter().map(|served| (served.loaded().name.clone(), waiting(served))).collect()
     }
 
     /// Reads models again whose folders have changed. What waits is answered by the model that it was asked of.

@@ -1,4 +1,4 @@
-//! What a model is asked, and the thread that answers: it takes what waits, and computes together what can be.
+//! What a model is asked, and the threads that answer: each takes what waits, and computes together what can be.
 
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -93,6 +93,11 @@ impl Task {
         self.texts().iter().map(String::len).sum()
     }
 
+    /// Whether it may take as long as thousands of others: the effect of each word, or a text token by token.
+    pub(crate) fn is_long(&self) -> bool {
+        matches!(self, Task::Explain { .. } | Task::Generate(_))
+    }
+
     /// Whether both can be computed in one call.
     fn goes_with(&self, other: &Task) -> bool {
         match (self, other) {
@@ -112,7 +117,7 @@ struct Taken {
     reply: oneshot::Sender<Result<Answer>>,
 }
 
-/// The thread of a model, until its queue is closed and empty; `arriving` counts the requests that are being read.
+/// A thread of a model, until its queue is closed and empty; `arriving` counts the requests that are being read.
 pub(crate) fn work(queue: &Queue<Job>, arriving: &AtomicUsize, limits: &Limits, metrics: &Metrics) {
     while let Some(first) = queue.pop() {
         let (mut texts, mut characters) = (first.task.texts().len(), first.task.characters());
