@@ -69,6 +69,7 @@
 //! * Nothing is printed; [`Training::observe`](train::Training::observe) is told what happens. Work runs in the current
 //!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
 
+pub mod answers;
 mod beside;
 mod blend;
 pub mod builtin;

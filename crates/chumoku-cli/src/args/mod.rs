@@ -4,6 +4,7 @@ mod bench;
 mod doctor;
 mod numbers;
 mod pictures;
+mod serve;
 mod train;
 mod values;
 mod vectors;
@@ -12,6 +13,7 @@ pub(crate) use bench::{Bench, BenchAttention, BenchClassifier, Dtype};
 pub(crate) use doctor::Doctor;
 pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Method, Pictures, Position, PositionView, View};
+pub(crate) use serve::{LogForm, Serve};
 pub(crate) use train::{Model, TaskName, Tokens, Train};
 pub(crate) use values::OfLabel;
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
@@ -74,6 +76,8 @@ pub(crate) enum Command {
     /// Show why a text got its class, what makes it like another, or where a translation comes from: attention, and the
     /// effect of each word
     Explain(Explain),
+    /// Serve models over HTTP, as text-embeddings-inference does
+    Serve(Serve),
     /// Write a classifier's network as an ONNX file, for other programs; its n-grams are left out
     Export(Export),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it

@@ -248,3 +248,23 @@ pub(super) fn frozen(value: &str) -> Result<Freeze, String> {
         }),
     }
 }
+
+/// A time: 10s, 500ms, 2m, or seconds without a unit.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let milliseconds = match &text[digits.len()..] {
+        "ms" => Some(1),
+        "s" | "" => Some(1000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let count = digits.parse::<u32>().ok().filter(|&count| count > 0);
+    milliseconds.zip(count).map(|(unit, count)| Duration::from_millis(unit * u64::from(count))).ok_or_else(|| {
+        tr!(
+            "expected a time from 1ms on, such as 10s, 500ms or 2m, found {}",
+            "10s、500ms、2m のような 1ms 以上の時間が必要ですが、{} です",
+            found(text)
+        )
+    })
+}

@@ -6,6 +6,7 @@ use crate::ExitCode;
 use crate::args::{Embed, EmbeddingFormat};
 use crate::progress::{RowProgress, count, tell};
 use crate::{Usage, threads};
+use chumoku::answers;
 use chumoku::data::{AtomicOutput, Source};
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku::{EmbedOptions, Embeddings, TextEmbedder, tr};
@@ -137,8 +138,7 @@ fn say_cut(model: &TextEmbedder, cut: usize) {
 
 /// The line of a text; numbers have the digits that tell one f32 from the next.
 fn object<'a>(text: &str, vector: impl Iterator<Item = &'a f32>) -> Map<String, Value> {
-    let short = |x: &f32| x.to_string().parse::<f64>().map_or(Value::Null, Value::from);
-    Map::from_iter([("text".to_owned(), text.into()), ("embedding".to_owned(), vector.map(short).collect())])
+    Map::from_iter([("text".to_owned(), text.into()), ("embedding".to_owned(), answers::vector(vector))])
 }
 
 impl EmbeddingFormat {

@@ -4,9 +4,9 @@ use super::load;
 use crate::ExitCode;
 use crate::args::Generate;
 use crate::threads;
+use chumoku::answers::continuation;
 use chumoku::sampling::Sampling;
 use chumoku::{ChatMessage, Stop};
-use serde_json::json;
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
 
@@ -34,8 +34,7 @@ pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
             text.push_str(piece);
             ControlFlow::Continue(())
         })?;
-        let stop = if stop == Stop::End { "end" } else { "max_tokens" };
-        writeln!(out, "{}", json!({ "prompt": args.prompt, "text": text, "stop": stop }))?;
+        writeln!(out, "{}", continuation(&args.prompt, &text, stop))?;
         return Ok(ExitCode::SUCCESS);
     }
     // A text of many lines: what would steer a terminal is left out, line ends are not.

@@ -24,6 +24,7 @@ mod position;
 mod predict;
 mod profiled;
 mod seen;
+mod serve;
 mod stream;
 mod table;
 mod tagged;
@@ -77,6 +78,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(&args),
         Command::Translate(args) => translate::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Attend(args) => attend::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -1,8 +1,7 @@
 //! Models of pairs: two texts from the command line as one, and files that have as many texts a row as a model reads.
 
 use crate::Usage;
-use chumoku::{pair, row, tr};
-use serde_json::{Map, Value, json};
+use chumoku::{pair, tr};
 use std::borrow::Cow;
 
 /// The texts of a command line as a model reads them: of a model of pairs each two that follow each other are one.
@@ -53,13 +52,4 @@ pub(super) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<(
 /// Whether a text is a pair.
 pub(super) fn is_pair(text: Option<&str>) -> bool {
     text.is_some_and(|text| pair::parts(text).is_some())
-}
-
-/// Puts a text into an answer: as `text` or, both of a pair, as `texts`.
-pub(super) fn put(object: &mut Map<String, Value>, text: &str) {
-    let text = row::text_of(text);
-    match pair::parts(text) {
-        None => object.insert("text".into(), text.into()),
-        Some((first, second)) => object.insert("texts".into(), json!([first, second])),
-    };
 }

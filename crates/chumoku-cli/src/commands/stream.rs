@@ -285,7 +285,7 @@ impl Answers<'_> {
                 match answer.and_then(|mut values| values.pop()) {
                     Some(Value::Object(answer)) => object = answer,
                     _ => {
-                        pairs::put(&mut object, &columns.text_of(record));
+                        chumoku::answers::put_text(&mut object, &columns.text_of(record));
                         object.extend(unanswered.clone());
                     }
                 }

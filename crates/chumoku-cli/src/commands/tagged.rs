@@ -6,6 +6,7 @@ use super::{load, model_name, not_over, read_options};
 use crate::args::{Eval, Predict};
 use crate::report::filled;
 use crate::{ExitCode, Usage, harmless};
+use chumoku::answers::{self, spanned};
 use chumoku::data::{AtomicOutput, is_conll, load_spans};
 use chumoku::lang::lang;
 use chumoku::{FoundSpan, TextTagger, tr};
@@ -52,7 +53,7 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
             let ended = stream(*source, form, args.strict, |texts| {
                 let found = model.predict(texts)?;
                 page.add(texts.iter().copied().zip(&found));
-                Ok(texts.iter().zip(&found).map(|(text, spans)| vec![object(text, spans)]).collect())
+                Ok(texts.iter().zip(&found).map(|(text, spans)| vec![spanned(text, spans)]).collect())
             })?;
             page.write()?;
             return Ok(ended);
@@ -61,7 +62,7 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
             let ended = stream(*source, Form::Columns { names: &["spans"], bom: args.bom }, args.strict, |texts| {
                 let found = model.predict(texts)?;
                 page.add(texts.iter().copied().zip(&found));
-                Ok(found.iter().map(|spans| vec![list(spans)]).collect())
+                Ok(found.iter().map(|spans| vec![answers::spans(spans)]).collect())
             })?;
             page.write()?;
             return Ok(ended);
@@ -111,24 +112,11 @@ fn print<'a>(args: &Predict, rows: impl Iterator<Item = (&'a str, Vec<FoundSpan>
     let has_colour = depth != chumoku_view::ColourDepth::None;
     for (text, spans) in rows {
         match args.json {
-            true => writeln!(out, "{}", object(text, &spans))?,
+            true => writeln!(out, "{}", spanned(text, &spans))?,
             false => writeln!(out, "{}", marked(text, &spans, has_colour))?,
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn list(spans: &[FoundSpan]) -> Value {
-    let span = |found: &FoundSpan| {
-        let probability = (found.probability * 1e6).round() / 1e6;
-        let (start, end, label) = (found.span.start, found.span.end, &found.span.label);
-        json!({ "start": start, "end": end, "label": label, "text": found.text, "probability": probability })
-    };
-    spans.iter().map(span).collect()
-}
-
-fn object(text: &str, spans: &[FoundSpan]) -> Value {
-    json!({ "text": text, "spans": list(spans) })
 }
 
 /// The text with its spans in brackets, or in bold, each with its kind behind it.

@@ -5,9 +5,10 @@ use super::stream::{Form, Given, stream};
 use crate::ExitCode;
 use crate::args::Translate;
 use crate::{Usage, harmless, threads};
+use chumoku::answers;
 use chumoku::data::Source;
 use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::io::{Write, stdout};
 
 pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
@@ -38,13 +39,17 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
     for (text, translation) in texts.iter().zip(model.translate(&texts, &options)?) {
         cut += usize::from(translation.is_cut);
         if args.json {
-            writeln!(out, "{}", Value::Object(object(text, &translation, model, args)?))?;
+            writeln!(
+                out,
+                "{}",
+                Value::Object(answers::translation(text, &translation, model, args.n_best, args.alignment)?)
+            )?;
             continue;
         }
         for (at, (text, _)) in translation.hypotheses.iter().take(args.n_best).enumerate() {
             match args.n_best {
                 1 => writeln!(out, "{}", harmless(text))?,
-                _ => writeln!(out, "{}\t{}", score(&translation, at), harmless(text))?,
+                _ => writeln!(out, "{}\t{}", translation.rounded_score(at), harmless(text))?,
             }
         }
     }
@@ -70,7 +75,11 @@ fn rows(
         return stream(source, Form::Objects { unanswered }, args.strict, |texts| {
             let found = translate(texts)?;
             let answers = texts.iter().zip(&found);
-            answers.map(|(text, translation)| Ok(vec![object(text, translation, model, args)?.into()])).collect()
+            answers
+                .map(|(text, translation)| {
+                    Ok(vec![answers::translation(text, translation, model, args.n_best, args.alignment)?.into()])
+                })
+                .collect()
         });
     }
     let names: Vec<String> = (1..=args.n_best)
@@ -84,7 +93,7 @@ fn rows(
         let added = |translation: &Translation| {
             let each = translation.hypotheses.iter().enumerate().take(args.n_best);
             let mut values: Vec<Value> =
-                each.flat_map(|(at, (text, _))| [text.as_str().into(), score(translation, at)]).collect();
+                each.flat_map(|(at, (text, _))| [text.as_str().into(), translation.rounded_score(at)]).collect();
             values.resize(names.len(), Value::Null);
             values
         };
@@ -92,48 +101,8 @@ fn rows(
     })
 }
 
-/// A score with as many digits as it is worth.
-fn score(translation: &Translation, at: usize) -> Value {
-    json!((translation.hypotheses[at].1.score * 1e6).round() / 1e6)
-}
-
 fn tell_of_cuts(model: &TextTranslator, cut: usize) {
     if cut > 0 {
         super::train::translate::tell_of_cuts(cut, model.config().model.max_length - 1);
     }
-}
-
-/// The answer of `--json` to a text, the same wherever the text came from.
-fn object(
-    text: &str,
-    translation: &Translation,
-    model: &TextTranslator,
-    args: &Translate,
-) -> anyhow::Result<Map<String, Value>> {
-    let mut value = Map::new();
-    value.insert("text".into(), text.into());
-    value.insert("translation".into(), translation.text().into());
-    value.insert("score".into(), score(translation, 0));
-    if args.n_best > 1 {
-        let each = translation.hypotheses.iter().take(args.n_best).enumerate();
-        let each = each.map(|(at, (text, _))| json!({ "text": text, "score": score(translation, at) }));
-        value.insert("n_best".into(), each.collect());
-    }
-    if translation.is_cut {
-        value.insert("is_cut".into(), true.into());
-    }
-    if args.alignment {
-        let alignment = model.align(text, Some(translation.text()))?;
-        let layers = alignment.layers.iter().map(|layer| {
-            let heads = layer.outer_iter().map(|head| {
-                let rows = head.rows().into_iter().map(|row| Value::from(row.to_vec()));
-                rows.collect::<Value>()
-            });
-            heads.collect::<Value>()
-        });
-        let layers = layers.collect::<Value>();
-        let shown = json!({ "source": alignment.source, "target": alignment.target, "layers": layers });
-        value.insert("alignment".into(), shown);
-    }
-    Ok(value)
 }

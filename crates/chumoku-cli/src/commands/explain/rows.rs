@@ -6,6 +6,7 @@ use crate::commands::columns::asked_of;
 use crate::commands::stream::{Form, stream};
 use crate::commands::{load, model_name, pairs};
 use crate::{ExitCode, Usage};
+use chumoku::answers::put_text;
 use chumoku::data::{ReadOptions, Source, standard_input};
 use chumoku::explain::{number, shorten};
 use chumoku::row::Asked;
@@ -96,7 +97,7 @@ fn explain(model: &Explained, (name, method): (&str, Method), text: &str) -> any
 /// What was predicted, and what each word does to it; no attention, which is large.
 fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     let mut found = Map::new();
-    pairs::put(&mut found, text);
+    put_text(&mut found, text);
     found.insert("label".into(), e.label.as_str().into());
     if let Some(p) = e.probabilities.iter().find(|p| p.label == e.label) {
         found.insert("probability".into(), number(p.probability));

@@ -1,0 +1,140 @@
+"""Load for a service of texts: so many connections, each asking one text after the other, for a while.
+
+    python serve_load.py http://127.0.0.1:3000/embed TEXTS [--connections 1,16,256] [--seconds 10] [--expect ANSWERS]
+
+TEXTS is a file with a text a line. Only loopback is asked. Printed as one JSON object: for each number of connections requests a
+second, the median and the 99th percentile in milliseconds, answers by status, and how many differed. With --expect each answer
+must be the line of ANSWERS that belongs to its text, as JSON; without it each must be what its text was answered first. The
+client needs no package and runs in one process for every 64 connections, beside the service on the same machine.
+"""
+
+import argparse
+import ipaddress
+import json
+import multiprocessing
+import selectors
+import socket
+import statistics
+import time
+from urllib.parse import urlparse
+
+
+class Connection:
+    """One connection, which has one request on its way."""
+
+    def __init__(self, address, number):
+        self.socket = socket.create_connection(address, timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.number, self.turn = number, 0
+        self.received, self.begun, self.text = b"", 0.0, 0
+
+    def ask(self, requests):
+        self.text = (self.number * 7919 + self.turn) % len(requests)
+        self.turn += 1
+        self.received, self.begun = b"", time.perf_counter()
+        self.socket.sendall(requests[self.text])
+
+    def answer(self):
+        """Status and body, once they are whole."""
+        piece = self.socket.recv(1 << 16)
+        if not piece:
+            raise ConnectionError("the service closed a connection")
+        self.received += piece
+        head, end, body = self.received.partition(b"\r\n\r\n")
+        if not end:
+            return None
+        lines = head.split(b"\r\n")
+        length = next(int(line[15:]) for line in lines if line.lower().startswith(b"content-length:"))
+        return (int(lines[0].split()[1]), body) if len(body) >= length else None
+
+
+def client(address, requests, expected, numbers, seconds, queue):
+    connections = [Connection(address, number) for number in numbers]
+    selector = selectors.DefaultSelector()
+    for connection in connections:
+        selector.register(connection.socket, selectors.EVENT_READ, connection)
+        connection.ask(requests)
+    times, statuses, differed, known = [], {}, 0, dict(expected)
+    until, open_connections = time.perf_counter() + seconds, len(connections)
+    while open_connections:
+        for key, _ in selector.select():
+            connection = key.data
+            answer = connection.answer()
+            if answer is None:
+                continue
+            now = time.perf_counter()
+            status, body = answer
+            times.append(now - connection.begun)
+            statuses[status] = statuses.get(status, 0) + 1
+            if status == 200:
+                found = json.loads(body) if expected else body
+                differed += known.setdefault(connection.text, found) != found
+            if now < until:
+                connection.ask(requests)
+            else:
+                selector.unregister(connection.socket)
+                connection.socket.close()
+                open_connections -= 1
+    queue.put((times, statuses, differed))
+
+
+def measure(arguments, address, requests, expected, connections):
+    queue = multiprocessing.Queue()
+    shares = [range(start, min(start + 64, connections)) for start in range(0, connections, 64)]
+    begun = time.perf_counter()
+    processes = [
+        multiprocessing.Process(target=client, args=(address, requests, expected, share, arguments.seconds, queue))
+        for share in shares
+    ]
+    for process in processes:
+        process.start()
+    found = [queue.get(timeout=arguments.seconds + 120) for _ in processes]
+    took = time.perf_counter() - begun
+    for process in processes:
+        process.join()
+    times = sorted(time for each, _, _ in found for time in each)
+    statuses = {}
+    for _, each, _ in found:
+        for status, count in each.items():
+            statuses[str(status)] = statuses.get(str(status), 0) + count
+    return {
+        "connections": connections,
+        "requests_a_second": len(times) / took,
+        "median_ms": 1e3 * statistics.median(times),
+        "p99_ms": 1e3 * times[int(0.99 * (len(times) - 1))],
+        "statuses": statuses,
+        "differed": sum(differed for _, _, differed in found),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("texts")
+    parser.add_argument("--connections", default="1,16,256")
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--expect")
+    arguments = parser.parse_args()
+    url = urlparse(arguments.url)
+    host = "127.0.0.1" if url.hostname == "localhost" else url.hostname
+    if not ipaddress.ip_address(host).is_loopback:
+        parser.error(f"{url.hostname}: only this machine is asked")
+    with open(arguments.texts, encoding="utf-8") as file:
+        texts = [line.rstrip("\n") for line in file if line.strip()]
+    expected = {}
+    if arguments.expect:
+        with open(arguments.expect, encoding="utf-8") as file:
+            expected = dict(enumerate(json.loads(line) for line in file))
+    requests = []
+    for text in texts:
+        body = json.dumps({"inputs": text}).encode()
+        head = f"POST {url.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        requests.append(head.encode() + body)
+    address = (host, url.port or 80)
+    counts = [int(count) for count in arguments.connections.split(",")]
+    rows = [measure(arguments, address, requests, expected, count) for count in counts]
+    print(json.dumps({"url": arguments.url, "texts": len(texts), "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+//! `chumoku serve`: models as a service over HTTP.
+
+use super::model_name;
+use crate::args::{LogForm, Serve};
+use crate::{ExitCode, Usage, threads};
+use chumoku::tr;
+use chumoku_server::{Error, Limits, Log, Options, serve};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the key is looked for: not among the flags, which other users of the machine can see.
+const KEY: &str = "CHUMOKU_API_KEY";
+
+pub(crate) fn run(args: &Serve) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    let mut limits = Limits::default();
+    limits.body = args.max_body;
+    limits.texts = args.max_texts;
+    limits.characters = args.max_chars;
+    limits.new_tokens = args.max_new_tokens;
+    limits.connections = args.max_connections;
+    limits.queue = args.queue;
+    limits.batch_texts = args.batch_texts;
+    limits.gather = Duration::from_millis(args.gather);
+    limits.read = args.read_timeout;
+    limits.wait = args.wait_timeout;
+    limits.compute = args.compute_timeout;
+    limits.drain = args.drain_timeout;
+    let mut options = Options::default();
+    options.host.clone_from(&args.host);
+    options.port = args.port;
+    options.key = key()?;
+    options.no_key = args.no_key;
+    options.log = match args.log {
+        LogForm::Text => Log::Text,
+        LogForm::Json => Log::Json,
+        LogForm::Off => Log::Off,
+    };
+    options.limits = limits;
+    match serve(args.models.iter().map(|given| named(given)).collect(), options) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(Error::Usage(problem)) => Err(Usage(problem).into()),
+        Err(Error::Model(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn key() -> anyhow::Result<Option<String>> {
+    let Some(key) = std::env::var_os(KEY) else { return Ok(None) };
+    match key.into_string() {
+        Ok(key) if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(key)),
+        _ => {
+            let problem = tr!(
+                "{KEY}: expected a key of printable ASCII characters without spaces; unset it to serve without one",
+                "{KEY}: 空白以外の印字可能な ASCII 文字のキーが必要です。キーを使わない場合は設定を外してください"
+            );
+            Err(Usage(problem).into())
+        }
+    }
+}
+
+/// The name and the folder of a model: NAME=FOLDER, or a folder that has its own name.
+fn named(given: &Path) -> (String, PathBuf) {
+    if let (Some((name, folder)), false) = (given.to_str().and_then(|text| text.split_once('=')), given.exists())
+        && !name.is_empty()
+        && !name.contains('/')
+    {
+        return (name.to_owned(), folder.into());
+    }
+    (model_name(given), given.to_owned())
+}

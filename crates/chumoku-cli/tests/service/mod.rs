@@ -1,0 +1,201 @@
+//! A running service, and a client of it made of a socket alone.
+
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by tests")]
+
+use super::common::Place;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A service on a port of its own; killed when dropped.
+pub struct Server {
+    child: Child,
+    pub address: String,
+    said: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Server {
+    pub fn start(place: &Place, args: &[&str]) -> Server {
+        Server::with(place, args, &[])
+    }
+
+    pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
+        let args = [&["serve", "--port", "0", "--threads", "1"], args].concat();
+        let mut command = place.command(&args);
+        command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let said: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()).lines(), said.clone());
+        let reader =
+            std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line)));
+        let mut server = Server { child, address: String::new(), said, reader: Some(reader) };
+        let line = server.hears("http://");
+        let (_, rest) = line.split_once("http://").unwrap();
+        server.address = rest.split(|c: char| c.is_whitespace() || c == '"' || c == '（').next().unwrap().to_owned();
+        server
+    }
+
+    /// The first line of the log that holds a word, once it is there.
+    #[track_caller]
+    pub fn hears(&self, word: &str) -> String {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(line) = self.said().into_iter().find(|line| line.contains(word)) {
+                return line;
+            }
+            assert!(Instant::now() < until, "nobody says {word}: {:#?}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(std::process::Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    /// The exit code, once it has ended.
+    #[track_caller]
+    pub fn ends(&mut self) -> i32 {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                self.reader.take().into_iter().for_each(|reader| reader.join().unwrap());
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < until, "it does not end: {:#?}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// The answer to these bytes on a connection of their own.
+    #[track_caller]
+    pub fn sends(&self, bytes: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        // A server that refuses need not read all.
+        let _ = stream.write_all(bytes);
+        read(&mut stream)
+            .unwrap_or_else(|| panic!("no answer to {}", String::from_utf8_lossy(&bytes[..bytes.len().min(200)])))
+    }
+
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Reply {
+        self.sends(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+    }
+
+    #[track_caller]
+    pub fn post(&self, path: &str, body: &Value) -> Reply {
+        self.sends(&request(path, body.to_string().as_bytes()))
+    }
+
+    /// The answer's JSON, which must be a success.
+    #[track_caller]
+    pub fn asks(&self, path: &str, body: &Value) -> Value {
+        let reply = self.post(path, body);
+        assert_eq!(reply.status, 200, "{path} {body}: {reply:?}");
+        reply.json()
+    }
+
+    /// That a request is refused, with this status and kind.
+    #[track_caller]
+    pub fn refuses(&self, path: &str, body: &Value, status: u16, kind: &str) -> Reply {
+        self.post(path, body).is(status, kind)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A request as bytes.
+pub fn request(path: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// One answer from a connection that may be kept; nothing if it ends before.
+pub fn read(stream: &mut TcpStream) -> Option<Reply> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..at].to_vec()).unwrap();
+            let lower = head.to_lowercase();
+            let length =
+                lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse::<usize>().ok());
+            let is_chunked = lower.contains("transfer-encoding: chunked");
+            let whole = match length {
+                Some(length) => bytes.len() >= at + 4 + length,
+                None => is_chunked && bytes.ends_with(b"\r\n0\r\n\r\n"),
+            };
+            if whole {
+                let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+                let body = &bytes[at + 4..];
+                let body = if is_chunked { unchunked(body) } else { body.to_vec() };
+                return Some(Reply { status, head, body: String::from_utf8(body).unwrap() });
+            }
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return None,
+            Ok(n) => bytes.extend(&buffer[..n]),
+        }
+    }
+}
+
+fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    loop {
+        let at = bytes.windows(2).position(|two| two == b"\r\n").unwrap();
+        let length = usize::from_str_radix(std::str::from_utf8(&bytes[..at]).unwrap(), 16).unwrap();
+        out.extend(&bytes[at + 2..at + 2 + length]);
+        bytes = &bytes[at + 4 + length..];
+        if length == 0 {
+            return out;
+        }
+    }
+}
+
+impl Reply {
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    pub fn is(self, status: u16, kind: &str) -> Reply {
+        assert_eq!(self.status, status, "{self:?}");
+        let body = self.json();
+        assert_eq!(body["error_type"], kind, "{self:?}");
+        let message = body["error"].as_str().or(body["message"].as_str());
+        assert!(message.is_some_and(|message| message.len() > 10), "{self:?}");
+        self
+    }
+}

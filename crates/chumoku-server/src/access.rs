@@ -1,0 +1,109 @@
+//! Who may ask: the key, and the name that a client calls this machine by.
+
+use crate::refusal::{Kind, Refusal, Result};
+use axum::http::{HeaderMap, StatusCode, header};
+use chumoku::tr;
+use std::net::IpAddr;
+
+/// Refuses a request without the key, if there is one.
+pub(crate) fn check_key(key: Option<&str>, headers: &HeaderMap) -> Result<()> {
+    let Some(key) = key else { return Ok(()) };
+    let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
+    let given = given.and_then(|value| {
+        let (scheme, token) = value.split_at_checked(7)?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
+    });
+    match given {
+        Some(given) if is_equal(given, key.as_bytes()) => Ok(()),
+        _ => Err(Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            Kind::Unauthorized,
+            tr!(
+                "a key is needed: send the header Authorization: Bearer KEY",
+                "キーが必要です。ヘッダー Authorization: Bearer キー を付けてください"
+            ),
+        )),
+    }
+}
+
+/// Whether two keys are equal, in a time that tells nothing of where they differ.
+fn is_equal(given: &[u8], key: &[u8]) -> bool {
+    let mut differs = given.len() ^ key.len();
+    for (at, byte) in key.iter().enumerate() {
+        let other = given.get(at).copied().unwrap_or(0);
+        differs |= usize::from(std::hint::black_box(byte ^ other));
+    }
+    std::hint::black_box(differs) == 0
+}
+
+/// Refuses a request to a name that is not this machine's own, where only this machine is served: a page from elsewhere whose
+/// name was made to lead here would be let in by the browser (DNS rebinding).
+pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
+    let Some(host) = headers.get(header::HOST) else { return Ok(()) };
+    let name = host.to_str().ok().map(name_of);
+    if name.is_some_and(|name| is_own(name, own)) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        StatusCode::FORBIDDEN,
+        Kind::Validation,
+        tr!(
+            "the header Host names another machine; this service listens on this machine alone: ask localhost or 127.0.0.1",
+            "Host ヘッダーが別のマシンの名前です。このサービスはこのマシンからだけ使えます。localhost か 127.0.0.1 を指定してください"
+        ),
+    ))
+}
+
+/// The name in a Host header, without its port.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+fn is_own(name: &str, own: &str) -> bool {
+    let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    is_loopback || name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn keys_are_compared_whole() {
+        let with = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
+            check_key(Some("secret"), &headers).is_ok()
+        };
+        assert!(with("Bearer secret") && with("bearer secret"));
+        let wrong = ["Bearer secre", "Bearer secrets", "Bearer Secret", "Bearer ", "Basic secret", "secret", ""];
+        assert!(wrong.iter().all(|value| !with(value)));
+        assert!(check_key(Some("secret"), &HeaderMap::new()).is_err());
+        assert!(check_key(None, &HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        let host = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(value));
+            check_host("box.local", &headers).is_ok()
+        };
+        assert!(
+            ["localhost", "localhost:3000", "127.0.0.1:1", "127.9.9.9", "[::1]:3000", "BOX.local:3"]
+                .map(host)
+                .iter()
+                .all(|ok| *ok)
+        );
+        assert!(
+            ["evil.example", "evil.example:3000", "127.0.0.1.evil.example", "10.0.0.1", "", ":3000"]
+                .map(host)
+                .iter()
+                .all(|ok| !*ok)
+        );
+    }
+}

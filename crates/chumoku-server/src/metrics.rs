@@ -1,0 +1,145 @@
+//! Counters and histograms, in Prometheus' text format.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Counts below or at each bound, and their sum.
+#[derive(Debug)]
+pub(crate) struct Histogram<const N: usize> {
+    bounds: [f64; N],
+    counts: [AtomicU64; N],
+    all: AtomicU64,
+    /// In millionths.
+    sum: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    fn new(bounds: [f64; N]) -> Self {
+        Histogram {
+            bounds,
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+            all: AtomicU64::new(0),
+            sum: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn add(&self, value: f64) {
+        for (bound, count) in self.bounds.iter().zip(&self.counts) {
+            if value <= *bound {
+                count.fetch_add(1, Relaxed);
+            }
+        }
+        self.all.fetch_add(1, Relaxed);
+        self.sum.fetch_add((value * 1e6) as u64, Relaxed);
+    }
+
+    fn write(&self, name: &str, help: &str, out: &mut String) {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+        for (bound, count) in self.bounds.iter().zip(&self.counts) {
+            let _ = writeln!(out, "{name}_bucket{{le=\"{bound}\"}} {}", count.load(Relaxed));
+        }
+        let all = self.all.load(Relaxed);
+        let sum = self.sum.load(Relaxed) as f64 / 1e6;
+        let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {all}\n{name}_sum {sum}\n{name}_count {all}");
+    }
+}
+
+const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+
+/// What the service counts.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    /// By place and status.
+    requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// From a request's head to its answer.
+    pub(crate) seconds: Histogram<11>,
+    /// In the queue.
+    pub(crate) waited: Histogram<11>,
+    /// A batch.
+    pub(crate) computed: Histogram<11>,
+    pub(crate) batch_texts: Histogram<9>,
+    pub(crate) connections: AtomicU64,
+    pub(crate) in_flight: AtomicU64,
+    pub(crate) reloads: [AtomicU64; 2],
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            requests: Mutex::default(),
+            seconds: Histogram::new(SECONDS),
+            waited: Histogram::new(SECONDS),
+            computed: Histogram::new(SECONDS),
+            batch_texts: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]),
+            connections: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            reloads: [AtomicU64::new(0), AtomicU64::new(0)],
+        }
+    }
+}
+
+impl Metrics {
+    pub(crate) fn count(&self, place: &'static str, status: u16, took: Duration) {
+        *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((place, status)).or_default() += 1;
+        self.seconds.add(took.as_secs_f64());
+    }
+
+    /// All of them, with how many requests wait for each model.
+    pub(crate) fn to_text(&self, queues: &[(&str, usize)]) -> String {
+        let mut out =
+            String::from("# HELP chumoku_requests_total Requests answered\n# TYPE chumoku_requests_total counter\n");
+        for ((place, status), count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = writeln!(out, "chumoku_requests_total{{path=\"{place}\",status=\"{status}\"}} {count}");
+        }
+        self.seconds.write("chumoku_request_seconds", "From a request's head to its answer", &mut out);
+        self.waited.write("chumoku_queue_seconds", "Time that requests waited for their model", &mut out);
+        self.computed.write("chumoku_batch_seconds", "Time that batches were computed", &mut out);
+        self.batch_texts.write("chumoku_batch_texts", "Texts computed together", &mut out);
+        out.push_str("# HELP chumoku_queue_length Requests that wait\n# TYPE chumoku_queue_length gauge\n");
+        for (model, length) in queues {
+            let model = model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = writeln!(out, "chumoku_queue_length{{model=\"{model}\"}} {length}");
+        }
+        for (name, help, value) in [
+            ("chumoku_connections", "Open connections", &self.connections),
+            ("chumoku_requests_in_flight", "Requests being read or answered", &self.in_flight),
+        ] {
+            let value = value.load(Relaxed);
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+        }
+        out.push_str("# HELP chumoku_reloads_total Models read again\n# TYPE chumoku_reloads_total counter\n");
+        for (result, count) in ["kept_old", "new"].iter().zip(&self.reloads) {
+            let _ = writeln!(out, "chumoku_reloads_total{{result=\"{result}\"}} {}", count.load(Relaxed));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_all_below_them() {
+        let metrics = Metrics::default();
+        metrics.count("/predict", 200, Duration::from_millis(3));
+        metrics.count("/predict", 200, Duration::from_secs(60));
+        metrics.count("/predict", 422, Duration::from_millis(1));
+        let text = metrics.to_text(&[("a\"b", 7)]);
+        for line in [
+            "chumoku_requests_total{path=\"/predict\",status=\"200\"} 2",
+            "chumoku_requests_total{path=\"/predict\",status=\"422\"} 1",
+            "chumoku_request_seconds_bucket{le=\"0.001\"} 1",
+            "chumoku_request_seconds_bucket{le=\"0.0025\"} 1",
+            "chumoku_request_seconds_bucket{le=\"0.005\"} 2",
+            "chumoku_request_seconds_bucket{le=\"+Inf\"} 3",
+            "chumoku_request_seconds_sum 60.004",
+            "chumoku_queue_length{model=\"a\\\"b\"} 7",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The places of the service: the one list, from which the routes, the OpenAPI document and the pages are made.
+
+use serde_json::{Map, Value, json};
+
+/// What is asked with POST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Predict,
+    Embed,
+    OpenAiEmbeddings,
+    Tokenize,
+    Explain,
+    Translate,
+    Generate,
+}
+
+/// A place that is asked with POST.
+pub(crate) struct Place {
+    pub(crate) question: Question,
+    pub(crate) path: &'static str,
+    pub(crate) summary: &'static str,
+    /// Its fields: name, type, what it is, and whether it must be there.
+    fields: &'static [Field],
+    /// A request to try.
+    pub(crate) example: &'static str,
+}
+
+type Field = (&'static str, &'static str, &'static str, bool);
+
+const MODEL: Field = ("model", "string", "The name of a model; without it, the first of the fitting kind", false);
+const COLUMNS: Field = ("columns", "object", "For a model that reads columns beside the text: their values", false);
+
+/// Those that are asked with POST. Each stands at `/models/NAME/…` too.
+pub(crate) const PLACES: &[Place] = &[
+    Place {
+        question: Question::Predict,
+        path: "/predict",
+        summary: "Classes, labels, a number or spans of texts, by falling score",
+        fields: &[
+            ("inputs", "texts", "A text, or a list of texts or of pairs", true),
+            ("raw_scores", "boolean", "Logarithms of the probabilities (of several labels: of the odds)", false),
+            ("truncate", "boolean", "Accepted, and without effect: long texts are read whole", false),
+            ("full", "boolean", "The objects of `chumoku predict --json`", false),
+            ("abstain", "number", "With full: answer only where so large a share of the answers is right", false),
+            ("top", "integer", "With full: so many classes", false),
+            COLUMNS,
+            MODEL,
+        ],
+        example: r#"{"inputs": "Slow, cold and not worth the money."}"#,
+    },
+    Place {
+        question: Question::Explain,
+        path: "/explain",
+        summary: "Why a text got its answer: the effect of each word, attention, alignment (`chumoku explain --json`)",
+        fields: &[
+            ("inputs", "texts", "One text, or one pair", true),
+            ("target", "string", "For an encoder a text to compare with, for a translator a translation", false),
+            ("method", "string", "leave-one-out, or integrated-gradients for a classifier's network", false),
+            COLUMNS,
+            MODEL,
+        ],
+        example: r#"{"inputs": "Slow, cold and not worth the money."}"#,
+    },
+    Place {
+        question: Question::Embed,
+        path: "/embed",
+        summary: "A vector for each text, of a pretrained encoder",
+        fields: &[
+            ("inputs", "texts", "A text, or a list of texts", true),
+            ("normalize", "boolean", "Whether vectors have length 1 (default: as the model says)", false),
+            ("truncate", "boolean", "Leave out what is longer than the model reads, instead of refusing it", false),
+            ("prompt_name", "string", "The name of one of the model's prompts", false),
+            MODEL,
+        ],
+        example: r#"{"inputs": ["A man sleeps.", "Nobody sleeps."]}"#,
+    },
+    Place {
+        question: Question::OpenAiEmbeddings,
+        path: "/v1/embeddings",
+        summary: "The same in the form of OpenAI's interface",
+        fields: &[
+            ("input", "texts", "A text, or a list of texts", true),
+            ("encoding_format", "string", "float or base64", false),
+            ("model", "string", "The name of a model; any name where there is one encoder", false),
+            ("user", "string", "Accepted, and without effect", false),
+        ],
+        example: r#"{"input": ["A man sleeps.", "Nobody sleeps."]}"#,
+    },
+    Place {
+        question: Question::Tokenize,
+        path: "/tokenize",
+        summary: "The tokens of texts, with their places in characters",
+        fields: &[
+            ("inputs", "texts", "A text, or a list of texts", true),
+            ("add_special_tokens", "boolean", "Whether those around a text are given (default: true)", false),
+            MODEL,
+        ],
+        example: r#"{"inputs": "Slow and cold."}"#,
+    },
+    Place {
+        question: Question::Translate,
+        path: "/translate",
+        summary: "Translations of texts (`chumoku translate --json`)",
+        fields: &[
+            ("inputs", "texts", "A text, or a list of texts", true),
+            ("beam", "integer", "Hypotheses followed at a time (default: 5)", false),
+            ("length_penalty", "number", "Exponent of the length normalisation (default: 0.6)", false),
+            ("n_best", "integer", "So many translations of each text (default: 1)", false),
+            ("alignment", "boolean", "Where each token looks in the source", false),
+            MODEL,
+        ],
+        example: r#"{"inputs": "2026-11-20"}"#,
+    },
+    Place {
+        question: Question::Generate,
+        path: "/generate",
+        summary: "A text that goes on (`chumoku generate --json`), or with \"stream\" as server-sent events",
+        fields: &[
+            ("inputs", "string", "What the text begins with; for a model with a chat template, what it is told", true),
+            ("stream", "boolean", "Send each piece as soon as it is written", false),
+            ("max_tokens", "integer", "Tokens at most (default: 500)", false),
+            ("temperature", "number", "Randomness (default: 0.8; 0 takes the most likely)", false),
+            ("top_k", "integer", "Draw from so many tokens; 0 for all (default)", false),
+            ("top_p", "number", "Draw from those that together reach this probability (default: 1)", false),
+            ("seed", "integer", "Decides what is drawn (default: 42)", false),
+            ("system", "string", "What a model with a chat template is to be like", false),
+            ("no_chat", "boolean", "Continue the text as it is, though the model has a chat template", false),
+            MODEL,
+        ],
+        example: r#"{"inputs": "Once upon a time", "stream": true}"#,
+    },
+];
+
+/// Those that are asked with GET: path, and what is there.
+pub(crate) const PAGES: &[(&str, &str)] = &[
+    ("/info", "The models, limits and version"),
+    ("/health", "Whether the service is at work"),
+    ("/metrics", "Counters and times for Prometheus"),
+    ("/docs", "This list, to read"),
+    ("/openapi.json", "This list as OpenAPI"),
+];
+
+/// The place of a path, with or without a model's name before it; and how it is counted.
+pub(crate) fn of_path(path: &str) -> Option<&'static Place> {
+    let path = match path.strip_prefix("/models/").and_then(|rest| rest.split_once('/')) {
+        Some((name, _)) => &path["/models/".len() + name.len()..],
+        None => path,
+    };
+    PLACES.iter().find(|place| place.path == path)
+}
+
+/// What a path is counted as: never more names than there are places.
+pub(crate) fn counted_as(path: &str) -> &'static str {
+    let page = || PAGES.iter().map(|(page, _)| *page).chain(["/"]).find(|page| *page == path);
+    of_path(path).map(|place| place.path).or_else(page).unwrap_or("other")
+}
+
+fn schema(kind: &str) -> Value {
+    match kind {
+        "texts" => json!({ "oneOf": [
+            { "type": "string" },
+            { "type": "array", "items": { "oneOf": [
+                { "type": "string" },
+                { "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": 2 },
+            ] } },
+        ] }),
+        kind => json!({ "type": kind }),
+    }
+}
+
+fn responses(answer: &str) -> Value {
+    let mut all = Map::from_iter([("200".to_owned(), json!({ "description": answer }))]);
+    for (status, why) in [
+        ("400", "No JSON, or no text"),
+        ("401", "The key is missing or wrong"),
+        ("404", "No such model"),
+        ("408", "The request did not come in time"),
+        ("413", "The body is too large, a text too long, or there are too many texts"),
+        ("415", "The body is not called JSON"),
+        ("422", "A field does not fit"),
+        ("424", "The model failed, or is not for this"),
+        ("429", "Too many requests wait; see Retry-After"),
+        ("503", "The service ends"),
+        ("504", "The answer takes too long"),
+    ] {
+        let content = json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } });
+        all.insert(status.to_owned(), json!({ "description": why, "content": content }));
+    }
+    Value::Object(all)
+}
+
+/// The OpenAPI document.
+pub(crate) fn openapi() -> Value {
+    let mut paths = Map::new();
+    for place in PLACES {
+        let fields = place.fields.iter().map(|(name, kind, what, _)| {
+            let mut schema = schema(kind);
+            schema["description"] = (*what).into();
+            ((*name).to_owned(), schema)
+        });
+        let needed: Vec<&str> = place.fields.iter().filter(|field| field.3).map(|field| field.0).collect();
+        let example: Value = serde_json::from_str(place.example).unwrap_or_default();
+        let schema = json!({ "type": "object", "required": needed, "properties": fields.collect::<Map<_, _>>() });
+        let body =
+            json!({ "required": true, "content": { "application/json": { "schema": schema, "example": example } } });
+        let about = |id: String, parameters: Value| {
+            json!({ "post": {
+                "operationId": id, "summary": place.summary, "parameters": parameters, "requestBody": body,
+                "responses": responses("The answer"),
+            } })
+        };
+        let id = place.path.trim_start_matches('/').replace('/', "_");
+        let name = json!([{ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } }]);
+        paths.insert(place.path.into(), about(id.clone(), json!([])));
+        paths.insert(format!("/models/{{name}}{}", place.path), about(format!("{id}_of_model"), name));
+    }
+    for (path, what) in PAGES {
+        let id = path.trim_start_matches('/').replace('.', "_");
+        let found =
+            json!({ "get": { "operationId": id, "summary": what, "responses": { "200": { "description": what } } } });
+        paths.insert((*path).into(), found);
+    }
+    json!({
+        "openapi": "3.0.3",
+        "info": { "title": "Chumoku", "version": env!("CARGO_PKG_VERSION"), "description": "Models of text as a service" },
+        "paths": paths,
+        "security": [{}, { "key": [] }],
+        "components": {
+            "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
+            "schemas": { "Error": { "type": "object", "required": ["error", "error_type"], "properties": {
+                "error": { "type": "string" }, "error_type": { "type": "string" },
+            } } },
+        },
+    })
+}
+
+/// The page that lists all of it, which needs nothing from elsewhere.
+pub(crate) fn page() -> String {
+    let escaped =
+        |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    // What stands between backquotes is a command.
+    let described = |text: &str| {
+        let parts = escaped(text);
+        let parts = parts.split('`').enumerate();
+        parts
+            .map(|(at, part)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() })
+            .collect::<String>()
+    };
+    let mut out = String::from(concat!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">",
+        "<title>Chumoku</title><style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;",
+        "margin:2rem auto;padding:0 1rem}code,pre{font:14px/1.5 ui-monospace,monospace}pre{overflow:auto;padding:.5rem;",
+        "border:1px solid #8888;border-radius:4px}table{border-collapse:collapse;width:100%}td,th{text-align:left;",
+        "vertical-align:top;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #8884}h2{margin-top:2rem}",
+        "h2 code{font-size:inherit}</style>",
+        "<h1>Chumoku</h1><p>The places of this service. The same list as a document of OpenAPI: ",
+        "<a href=\"openapi.json\">openapi.json</a>. Each place also stands at <code>/models/NAME/…</code>.</p>",
+    ));
+    for place in PLACES {
+        out += &format!("<h2><code>POST {}</code></h2><p>{}</p><table>", place.path, described(place.summary));
+        for (name, kind, what, needed) in place.fields {
+            let needed = if *needed { ", needed" } else { "" };
+            out += &format!("<tr><td><code>{name}</code><td>{kind}{needed}<td>{}", described(what));
+        }
+        let example = escaped(place.example);
+        out += &format!(
+            "</table><pre>curl http://127.0.0.1:3000{} -H 'Content-Type: application/json' -d '{example}'</pre>",
+            place.path
+        );
+    }
+    out += "<h2>To look at</h2><table>";
+    for (path, what) in PAGES {
+        out += &format!("<tr><td><a href=\"{}\"><code>GET {path}</code></a><td>{what}", path.trim_start_matches('/'));
+    }
+    out + "</table></html>"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_found_with_and_without_a_model() {
+        let question = |path: &str| of_path(path).map(|place| place.question);
+        assert_eq!(question("/predict"), Some(Question::Predict));
+        assert_eq!(question("/models/a%20b/predict"), Some(Question::Predict));
+        assert_eq!(question("/models/x/v1/embeddings"), Some(Question::OpenAiEmbeddings));
+        assert_eq!(question("/models/predict"), None);
+        assert_eq!(question("/models//predict"), Some(Question::Predict));
+        assert_eq!((counted_as("/models/x/predict"), counted_as("/x"), counted_as("/")), ("/predict", "other", "/"));
+    }
+
+    #[test]
+    fn examples_are_json_with_the_needed_fields() {
+        for place in PLACES {
+            let example: Value = serde_json::from_str(place.example).unwrap();
+            for field in place.fields {
+                assert!(!field.3 || !example[field.0].is_null(), "{}: {}", place.path, field.0);
+            }
+            assert!(example.as_object().unwrap().keys().all(|key| place.fields.iter().any(|field| field.0 == key)));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Requests that wait for a model, first come, first served.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A queue of so many places.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    inside: Mutex<Inside<T>>,
+    changed: Condvar,
+    places: usize,
+}
+
+#[derive(Debug)]
+struct Inside<T> {
+    waiting: VecDeque<T>,
+    is_closed: bool,
+}
+
+/// Why something cannot wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turned {
+    Full,
+    Closed,
+}
+
+/// What waits, if anybody still waits for it.
+pub(crate) trait Awaited {
+    fn is_given_up(&self) -> bool;
+}
+
+impl<T: Awaited> Queue<T> {
+    pub(crate) fn new(places: usize) -> Queue<T> {
+        let inside = Inside { waiting: VecDeque::new(), is_closed: false };
+        Queue { inside: Mutex::new(inside), changed: Condvar::new(), places }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside<T>> {
+        // Nothing here panics between two states.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place, without waiting for one. Places of those who have given up are free.
+    pub(crate) fn push(&self, item: T) -> Result<(), Turned> {
+        let mut inside = self.lock();
+        if inside.is_closed {
+            return Err(Turned::Closed);
+        }
+        if inside.waiting.len() >= self.places {
+            inside.waiting.retain(|item| !item.is_given_up());
+        }
+        if inside.waiting.len() >= self.places {
+            return Err(Turned::Full);
+        }
+        inside.waiting.push_back(item);
+        drop(inside);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// The first, as soon as there is one; None once the queue is closed and empty.
+    pub(crate) fn pop(&self) -> Option<T> {
+        let mut inside = self.lock();
+        loop {
+            if let Some(item) = inside.waiting.pop_front() {
+                return Some(item);
+            }
+            if inside.is_closed {
+                return None;
+            }
+            inside = self.changed.wait(inside).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The first, if it `fits`; where there is none, one that comes while `waits` says so, until a moment.
+    pub(crate) fn pop_if(&self, fits: impl Fn(&T) -> bool, waits: impl Fn() -> bool, until: Instant) -> Option<T> {
+        let mut inside = self.lock();
+        loop {
+            if let Some(item) = inside.waiting.front() {
+                return if fits(item) { inside.waiting.pop_front() } else { None };
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if inside.is_closed || left.is_zero() || !waits() {
+                return None;
+            }
+            inside = self.changed.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// No more is taken; what waits is worked off.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    struct Guest(u32, bool);
+
+    impl Awaited for Guest {
+        fn is_given_up(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[test]
+    fn places_are_counted_and_given_up() {
+        let queue = Queue::new(2);
+        assert_eq!(queue.push(Guest(1, true)), Ok(()));
+        assert_eq!(queue.push(Guest(2, false)), Ok(()));
+        // The first has gone, and leaves a place.
+        assert_eq!(queue.push(Guest(3, false)), Ok(()));
+        assert_eq!(queue.push(Guest(4, false)), Err(Turned::Full));
+        assert_eq!(queue.len(), 2);
+        assert_eq!(queue.pop().unwrap().0, 2);
+        queue.close();
+        assert_eq!(queue.push(Guest(5, false)), Err(Turned::Closed));
+        assert_eq!(queue.pop().unwrap().0, 3);
+        assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn only_what_fits_is_taken_and_order_is_kept() {
+        let queue = Queue::new(9);
+        for n in [2, 4, 5, 6] {
+            queue.push(Guest(n, false)).unwrap();
+        }
+        let now = Instant::now;
+        let even = |guest: &Guest| guest.0.is_multiple_of(2);
+        assert_eq!(queue.pop_if(even, || false, now()).unwrap().0, 2);
+        assert_eq!(queue.pop_if(even, || false, now()).unwrap().0, 4);
+        // 6 does not overtake 5.
+        assert!(queue.pop_if(even, || true, now() + Duration::from_millis(5)).is_none());
+        assert_eq!(queue.pop().unwrap().0, 5);
+    }
+
+    #[test]
+    fn waiting_for_more_ends() {
+        let queue = Queue::<Guest>::new(1);
+        let begun = Instant::now();
+        assert!(queue.pop_if(|_| true, || true, begun + Duration::from_millis(20)).is_none());
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+        let begun = Instant::now();
+        assert!(queue.pop_if(|_| true, || false, begun + Duration::from_secs(9)).is_none());
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,311 @@
+//! From a question to its reply: each place once.
+
+use crate::places::{Place, Question};
+use crate::refusal::{Refusal, Result};
+use crate::request::{Object, check};
+use crate::service::{Need, Service, Told};
+use crate::stream::{Events, Pieces};
+use crate::work::{Answer, Generate, Task};
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use chumoku::answers::{Bounds, Predictor, spanned, vector};
+use chumoku::explain::Method;
+use chumoku::sampling::Sampling;
+use chumoku::{FoundSpan, ModelKind, Prediction, TranslateOptions, tr};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The reply to a question, of the model that is named or of the first that fits.
+pub(crate) async fn reply(
+    service: &Arc<Service>,
+    place: &Place,
+    name: Option<&str>,
+    asked: &Object,
+) -> Result<Response> {
+    let name = match name {
+        Some(name) => Some(name),
+        None => asked.text("model")?,
+    };
+    match place.question {
+        Question::Predict => predict(service, name, asked).await,
+        Question::Embed => embed(service, name, asked).await,
+        Question::OpenAiEmbeddings => openai(service, name, asked).await,
+        Question::Tokenize => tokenize(service, name, asked).await,
+        Question::Explain => explain(service, name, asked).await,
+        Question::Translate => translate(service, name, asked).await,
+        Question::Generate => generate(service, name, asked).await,
+    }
+}
+
+/// A reply in JSON.
+pub(crate) fn json_reply(value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn told_reply(value: &Value, told: Told) -> Response {
+    let mut response = json_reply(value);
+    response.extensions_mut().insert(told);
+    response
+}
+
+/// One answer where there was one text, else all of them.
+fn of_one(mut all: Vec<Value>, is_one: bool) -> Value {
+    match (is_one, all.pop()) {
+        (true, Some(only)) => only,
+        (_, last) => all.into_iter().chain(last).collect(),
+    }
+}
+
+async fn predict(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+    let (served, loaded) = service.model(name, Need::Predict)?;
+    let (texts, is_one) = asked.rows(&loaded.model, &service.limits)?;
+    asked.flag("truncate")?;
+    let raw = asked.flag("raw_scores")?.unwrap_or(false);
+    let abstain = asked.number("abstain")?;
+    let top = asked.whole("top", [1, 1 << 20])?.map(|n| n as usize);
+    let is_full = asked.flag("full")?.unwrap_or(false);
+    if !is_full && (abstain.is_some() || top.is_some()) {
+        return Err(Refusal::invalid(tr!(
+            "abstain, top: for the full answer: send \"full\": true with them",
+            "abstain、top: 詳しい答えのための指定です。\"full\": true も付けてください"
+        )));
+    }
+    let of_tagger = || {
+        Refusal::invalid(tr!(
+            "raw_scores, abstain, top: this model marks spans in texts, and gives a text no class",
+            "raw_scores、abstain、top: このモデルはテキストの中のスパンを示すもので、クラスは答えません"
+        ))
+    };
+    let bounds = match (loaded.model.predictor(), abstain) {
+        (None, _) if raw || abstain.is_some() || top.is_some() => return Err(of_tagger()),
+        (_, None) | (None, _) => None,
+        (Some(_), Some(_)) if top.is_some() => {
+            return Err(Refusal::invalid(tr!(
+                "abstain and top exclude each other",
+                "abstain と top は同時に使えません"
+            )));
+        }
+        (Some(predictor), Some(level)) => {
+            if !(level > 0.0 && level < 1.0) {
+                return Err(Refusal::invalid(tr!(
+                    "abstain: expected a share between 0 and 1, such as 0.95",
+                    "abstain: 0.95 のような、0 と 1 の間の割合が必要です"
+                )));
+            }
+            let bounds = Bounds::of(predictor, level);
+            Some(bounds.map_err(|problem| Refusal::invalid(format!("abstain: {problem}")))?)
+        }
+    };
+    if let (Some(predictor), Some(_)) = (loaded.model.predictor(), top)
+        && predictor.tells_numbers()
+    {
+        return Err(Refusal::invalid(tr!(
+            "top: this model gives each text a number and no classes",
+            "top: このモデルが答えるのはクラスではなく数値です"
+        )));
+    }
+    let (answer, told) = service.ask(served, loaded.clone(), Task::Predict(texts.clone())).await?;
+    let all = match (answer, loaded.model.predictor()) {
+        (Answer::Spans(found), _) => {
+            let each = texts.iter().zip(&found);
+            each.map(|(text, found)| if is_full { spanned(text, found) } else { entities(found) }).collect()
+        }
+        (Answer::Predictions(found), Some(predictor)) => {
+            let each = texts.iter().zip(&found);
+            let object = |(text, prediction): (&String, &Prediction)| match is_full {
+                false => scores(predictor, prediction, raw),
+                true => {
+                    let verdict = bounds.as_ref().map(|bounds| bounds.verdict(predictor, text, prediction));
+                    Value::Object(predictor.object(text, prediction, (top, verdict)))
+                }
+            };
+            each.map(object).collect()
+        }
+        _ => return Err(Refusal::broken()),
+    };
+    Ok(told_reply(&of_one(all, is_one), told))
+}
+
+fn scores(predictor: Predictor<'_>, prediction: &Prediction, raw: bool) -> Value {
+    let each = predictor.scores(prediction, raw).into_iter();
+    each.map(|(label, score)| json!({ "label": label, "score": score })).collect()
+}
+
+/// Spans as token classifiers of Hugging Face's libraries give them.
+fn entities(found: &[FoundSpan]) -> Value {
+    let entity = |found: &FoundSpan| {
+        let score = (found.probability * 1e6).round() / 1e6;
+        let (start, end, label) = (found.span.start, found.span.end, &found.span.label);
+        json!({ "entity_group": label, "score": score, "word": found.text, "start": start, "end": end })
+    };
+    found.iter().map(entity).collect()
+}
+
+async fn embed(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+    let (served, loaded) = service.model(name, Need::Embed)?;
+    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let task = Task::Embed {
+        texts,
+        prompt: asked.text("prompt_name")?.map(str::to_owned),
+        normalize: asked.flag("normalize")?,
+        truncate: asked.flag("truncate")?.unwrap_or(false),
+        counts: false,
+    };
+    let (Answer::Vectors(vectors, _), told) = service.ask(served, loaded, task).await? else {
+        return Err(Refusal::broken());
+    };
+    Ok(told_reply(&vectors.iter().map(|row| vector(row.iter())).collect(), told))
+}
+
+async fn openai(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+    // Clients of OpenAI's interface must name a model, and know nothing of ours.
+    let found = service.model(name, Need::Embed).or_else(|refusal| match service.encoders() {
+        1 => service.model(None, Need::Embed),
+        _ => Err(refusal),
+    });
+    let (served, loaded) = found?;
+    let (texts, _) = asked.texts("input", &service.limits)?;
+    let is_base64 = match asked.text("encoding_format")? {
+        None | Some("float") => false,
+        Some("base64") => true,
+        Some(_) => {
+            return Err(Refusal::invalid(tr!(
+                "encoding_format: expected float or base64",
+                "encoding_format: float か base64 が必要です"
+            )));
+        }
+    };
+    let model = loaded.name.clone();
+    let task = Task::Embed { texts, prompt: None, normalize: None, truncate: false, counts: true };
+    let (Answer::Vectors(vectors, tokens), told) = service.ask(served, loaded, task).await? else {
+        return Err(Refusal::broken());
+    };
+    let data = vectors.iter().enumerate().map(|(index, row)| {
+        let embedding = match is_base64 {
+            true => STANDARD.encode(row.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()).into(),
+            false => vector(row.iter()),
+        };
+        json!({ "object": "embedding", "index": index, "embedding": embedding })
+    });
+    let usage = json!({ "prompt_tokens": tokens, "total_tokens": tokens });
+    let reply = json!({ "object": "list", "data": data.collect::<Value>(), "model": model, "usage": usage });
+    Ok(told_reply(&reply, told))
+}
+
+async fn tokenize(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+    let (served, loaded) = service.model(name, Need::Tokenize)?;
+    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let special = asked.flag("add_special_tokens")?.unwrap_or(true);
+    json_of(service.ask(served, loaded, Task::Tokenize { texts, special }).await?)
+}
+
+fn json_of((answer, told): (Answer, Told)) -> Result<Response> {
+    match answer {
+        Answer::Json(value) => Ok(told_reply(&value, told)),
+        _ => Err(Refusal::broken()),
+    }
+}
+
+async fn explain(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+    let (served, loaded) = service.model(name, Need::Explain)?;
+    let (mut texts, _) = asked.rows(&loaded.model, &service.limits)?;
+    let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
+        Refusal::invalid(tr!("inputs: expected one text at a time", "inputs: 一度に説明できるテキストは 1 つです"))
+    })?;
+    let kind = loaded.model.kind();
+    let target = asked.text("target")?.map(str::to_owned);
+    if let Some(target) = &target {
+        if !["encoder", "translator"].contains(&kind) {
+            return Err(Refusal::invalid(tr!(
+                "target: for an encoder or a translator; this model is of the kind {kind}",
+                "target: エンコーダーと翻訳モデルで使えます（このモデルの種類: {kind}）"
+            )));
+        }
+        check("target", std::slice::from_ref(target), &service.limits)?;
+    }
+    let method = match asked.text("method")? {
+        None | Some("leave-one-out") => Method::LeaveOneOut,
+        Some("integrated-gradients") if kind == "classifier" => Method::IntegratedGradients,
+        Some("integrated-gradients") => {
+            return Err(Refusal::invalid(tr!(
+                "method: integrated-gradients is for a classifier with a network; this model is {}",
+                "method: integrated-gradients はネットワークを持つ分類モデルで使えます。このモデルは{}です",
+                described(kind)
+            )));
+        }
+        Some(_) => {
+            return Err(Refusal::invalid(tr!(
+                "method: expected leave-one-out or integrated-gradients",
+                "method: leave-one-out か integrated-gradients が必要です"
+            )));
+        }
+    };
+    json_of(service.ask(served, loaded, Task::Explain { text, target, method }).await?)
+}
+
+fn described(kind: &str) -> &'static str {
+    match kind {
+        "ngrams" => ModelKind::Ngrams,
+        "encoder" => ModelKind::Encoder,
+        "translator" => ModelKind::Translator,
+        "language_model" => ModelKind::LanguageModel,
+        _ => ModelKind::Classifier,
+    }
+    .describe()
+}
+
+async fn translate(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+    let (served, loaded) = service.model(name, Need::Translate)?;
+    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let mut options = TranslateOptions::default();
+    if let Some(beam) = asked.whole("beam", [1, 64])? {
+        options.beam = beam as usize;
+    }
+    if let Some(penalty) = asked.number("length_penalty")? {
+        options.length_penalty = penalty;
+    }
+    let n_best = asked.whole("n_best", [1, options.beam as u64])?.unwrap_or(1) as usize;
+    let alignment = asked.flag("alignment")?.unwrap_or(false);
+    json_of(service.ask(served, loaded, Task::Translate { texts, options, n_best, alignment }).await?)
+}
+
+async fn generate(service: &Arc<Service>, name: Option<&str>, asked: &Object) -> Result<Response> {
+    let (served, loaded) = service.model(name, Need::Generate)?;
+    let limits = &service.limits;
+    let prompt = asked.text("inputs")?.unwrap_or_default().to_owned();
+    let system = asked.text("system")?.map(str::to_owned);
+    for (field, text) in [("inputs", Some(&prompt)), ("system", system.as_ref())] {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            check(field, std::slice::from_ref(text), limits)?;
+        }
+    }
+    let mut sampling = Sampling::default();
+    sampling.temperature = asked.number("temperature")?.unwrap_or(0.8);
+    sampling.top_k = asked.whole("top_k", [0, u64::from(u32::MAX)])?.unwrap_or(0) as usize;
+    sampling.top_p = asked.number("top_p")?.unwrap_or(1.0);
+    sampling.seed = asked.whole("seed", [0, u64::MAX])?.unwrap_or(42);
+    sampling.check().map_err(|error| Refusal::invalid(chumoku::Error::from(error).to_string()))?;
+    let most = limits.new_tokens as u64;
+    let max_tokens = asked.whole("max_tokens", [1, most])?.unwrap_or(most.min(500)) as usize;
+    let no_chat = asked.flag("no_chat")?.unwrap_or(false);
+    let mut asked_for = Box::new(Generate { prompt, system, no_chat, max_tokens, sampling, pieces: None });
+    if !asked.flag("stream")?.unwrap_or(false) {
+        return json_of(service.ask(served, loaded, Task::Generate(asked_for)).await?);
+    }
+    let (send, pieces) = tokio::sync::mpsc::unbounded_channel();
+    asked_for.pieces = Some(send);
+    let ending = {
+        let (service, name) = (service.clone(), loaded.name.clone());
+        // The model is looked for again, so that the future borrows nothing.
+        async move {
+            let (served, _) = service.named(&name)?;
+            service.ask(served, loaded, Task::Generate(asked_for)).await
+        }
+    };
+    Events::reply(Pieces { pieces, ending: Box::pin(ending) }).await
+}

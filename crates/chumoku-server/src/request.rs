@@ -1,0 +1,296 @@
+//! A request's body: read within its limits, and taken apart.
+
+use crate::limits::Limits;
+use crate::model::Model;
+use crate::refusal::{Kind, Refusal, Result};
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use chumoku::lang::wording::{listed, quoted};
+use chumoku::{pair, row, tr};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+/// The JSON object that a body holds.
+pub(crate) async fn object(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<Object> {
+    // A page from elsewhere cannot send this type without being asked for leave first, which is not given.
+    let is_json = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
+        let kind = value.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+    });
+    if !is_json {
+        return Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Kind::Validation,
+            tr!(
+                "expected JSON: send the header Content-Type: application/json",
+                "JSON が必要です。ヘッダー Content-Type: application/json を付けてください"
+            ),
+        ));
+    }
+    let most = limits.body;
+    let too_large = || {
+        Refusal::too_large(tr!(
+            "the body has more than {most} bytes (--max-body)",
+            "リクエストの本文が {most} バイト（--max-body）を超えています"
+        ))
+        .unread()
+    };
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > most as u64) {
+        return Err(too_large());
+    }
+    let read = timeout(limits.read, to_bytes(body, most)).await.map_err(|_| {
+        Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            Kind::Timeout,
+            tr!(
+                "the body did not come in time (--read-timeout)",
+                "リクエストの本文が制限時間（--read-timeout）内に届きませんでした"
+            ),
+        )
+        .unread()
+    })?;
+    let bytes = read.map_err(|error| match is_length(&error) {
+        true => too_large(),
+        false => Refusal::malformed(tr!("the body broke off", "リクエストの本文が途中で切れました")),
+    })?;
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(fields)) => Ok(Object(fields)),
+        Ok(_) => Err(Refusal::invalid(tr!(
+            "expected a JSON object, such as {{\"inputs\": \"text\"}}",
+            "{{\"inputs\": \"テキスト\"}} のような JSON オブジェクトが必要です"
+        ))),
+        Err(error) => Err(Refusal::malformed(tr!(
+            "the body is not sound JSON (line {}, column {}): {}",
+            "本文が JSON として正しくありません（{} 行 {} 文字目）: {}",
+            error.line(),
+            error.column(),
+            reason(&error)
+        ))),
+    }
+}
+
+/// What is wrong with JSON, without what it says.
+fn reason(error: &serde_json::Error) -> &'static str {
+    let said = error.to_string();
+    let lang = chumoku::lang::lang();
+    if said.contains("recursion limit") {
+        lang.pick("it is nested too deeply", "入れ子が深すぎます")
+    } else if said.contains("unicode") || said.contains("surrogate") {
+        lang.pick("it is not UTF-8", "UTF-8 ではありません")
+    } else if error.is_eof() {
+        lang.pick("it breaks off", "途中で終わっています")
+    } else {
+        lang.pick("a character that does not belong there", "そこに置けない文字があります")
+    }
+}
+
+/// Whether a body was refused for its length.
+fn is_length(error: &axum::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The fields of a request.
+pub(crate) struct Object(Map<String, Value>);
+
+impl Object {
+    /// A field that is of the wrong type.
+    fn wrong(name: &str, expected: &str) -> Refusal {
+        Refusal::invalid(tr!("{name}: expected {expected}", "{name}: {expected}が必要です"))
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>> {
+        let wrong = || Self::wrong(name, chumoku::lang::lang().pick("true or false", "true か false"));
+        self.get(name).map(|value| value.as_bool().ok_or_else(wrong)).transpose()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>> {
+        let wrong = || Self::wrong(name, chumoku::lang::lang().pick("a text", "文字列"));
+        self.get(name).map(|value| value.as_str().ok_or_else(wrong)).transpose()
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
+        let wrong = || Self::wrong(name, chumoku::lang::lang().pick("a number", "数値"));
+        self.get(name).map(|value| value.as_f64().ok_or_else(wrong)).transpose()
+    }
+
+    /// A whole number from `least` to `most`.
+    pub(crate) fn whole(&self, name: &str, [least, most]: [u64; 2]) -> Result<Option<u64>> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let found = value.as_u64().filter(|n| (least..=most).contains(n));
+        found.map(Some).ok_or_else(|| {
+            Refusal::invalid(tr!(
+                "{name}: expected a whole number from {least} to {most}",
+                "{name}: {least} から {most} までの整数が必要です"
+            ))
+        })
+    }
+
+    /// What is asked about: the field of this name.
+    fn inputs(&self, name: &str) -> Result<&Value> {
+        self.get(name).ok_or_else(|| {
+            Refusal::invalid(tr!(
+                "{name} is missing: send a text or a list of texts",
+                "{name} がありません。テキストかテキストの配列を送ってください"
+            ))
+        })
+    }
+
+    /// One text, or several; and whether it was one.
+    pub(crate) fn texts(&self, name: &str, limits: &Limits) -> Result<(Vec<String>, bool)> {
+        let (texts, is_one) = match self.inputs(name)? {
+            Value::String(text) => (vec![text.clone()], true),
+            Value::Array(all) => {
+                let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| no_texts(name));
+                (all.iter().map(text).collect::<Result<_>>()?, false)
+            }
+            _ => return Err(no_texts(name)),
+        };
+        check(name, &texts, limits)?;
+        Ok((texts, is_one))
+    }
+
+    /// The texts or pairs that a model is to read, with what stands beside them; and whether it was one.
+    pub(crate) fn rows(&self, model: &Model, limits: &Limits) -> Result<(Vec<String>, bool)> {
+        let (given, is_one) = self.sequences(model.reads_pairs())?;
+        for parts in &given {
+            check("inputs", parts, &Limits { texts: usize::MAX, ..*limits })?;
+        }
+        check_count("inputs", given.len(), limits)?;
+        let cells = self.columns(model)?;
+        let row = |parts: Vec<String>| {
+            let text = match &parts[..] {
+                [first, second] => pair::join(first, second),
+                _ => pair::single(&parts[0]).into_owned(),
+            };
+            if cells.is_empty() { text } else { row::join(&text, &cells) }
+        };
+        Ok((given.into_iter().map(row).collect(), is_one))
+    }
+
+    /// Texts or pairs as text-embeddings-inference takes them: "a" or ["a"] is one text, ["a", "b"] one pair, and [["a"], …]
+    /// or [["a", "b"], …] are many. Where no pairs are read, ["a", "b"] are two texts.
+    fn sequences(&self, reads_pairs: bool) -> Result<(Vec<Vec<String>>, bool)> {
+        let inputs = self.inputs("inputs")?;
+        let strings = |values: &[Value]| -> Option<Vec<String>> {
+            values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
+        };
+        let found = match inputs {
+            Value::String(text) => Some((vec![vec![text.clone()]], true)),
+            Value::Array(all) if all.first().is_none_or(Value::is_string) => {
+                strings(all).map(|texts| match texts.len() {
+                    1 => (vec![texts], true),
+                    2 if reads_pairs => (vec![texts], true),
+                    _ => (texts.into_iter().map(|text| vec![text]).collect(), false),
+                })
+            }
+            Value::Array(all) => {
+                let each =
+                    all.iter().map(|value| strings(value.as_array()?).filter(|parts| (1..=2).contains(&parts.len())));
+                each.collect::<Option<Vec<_>>>().map(|all| (all, false))
+            }
+            _ => None,
+        };
+        let Some((given, is_one)) = found else { return Err(no_texts("inputs")) };
+        let fits = |parts: &Vec<String>| (parts.len() == 2) == reads_pairs;
+        match (given.iter().all(fits), reads_pairs) {
+            (true, _) => Ok((given, is_one)),
+            (false, true) => Err(Refusal::invalid(tr!(
+                "inputs: this model reads pairs of texts: send [\"first\", \"second\"], or a list of such pairs",
+                "inputs: このモデルは 2 つのテキストの組を読みます。[\"1 つ目\", \"2 つ目\"] か、その配列を送ってください"
+            ))),
+            (false, false) => Err(Refusal::invalid(tr!(
+                "inputs: this model reads single texts: send \"text\" or [[\"text\"], [\"text\"]]",
+                "inputs: このモデルが読むのは 1 つのテキストです。\"テキスト\" か [[\"テキスト\"], [\"テキスト\"]] を送ってください"
+            ))),
+        }
+    }
+
+    /// What `columns` says beside the texts, a value for each column of the model.
+    fn columns(&self, model: &Model) -> Result<Vec<String>> {
+        let columns = model.columns();
+        let mut cells = vec![String::new(); columns.len()];
+        let Some(given) = self.get("columns") else { return Ok(cells) };
+        let wrong = || {
+            Self::wrong(
+                "columns",
+                chumoku::lang::lang()
+                    .pick("an object with a text or number for each column", "列ごとに文字列か数値を持つオブジェクト"),
+            )
+        };
+        for (name, value) in given.as_object().ok_or_else(wrong)? {
+            let Some(at) = columns.iter().position(|column| column.name == *name) else {
+                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+                return Err(Refusal::invalid(match names.is_empty() {
+                    true => tr!("columns: this model reads texts alone", "columns: このモデルはテキストだけを読みます"),
+                    false => tr!(
+                        "columns: expected columns that the model reads ({}), found {}",
+                        "columns: モデルが読む列（{}）が必要ですが、{} です",
+                        listed(&names),
+                        quoted(name)
+                    ),
+                }));
+            };
+            let cell = match value {
+                Value::String(text) => text.clone(),
+                Value::Number(number) => number.to_string(),
+                Value::Null => continue,
+                _ => return Err(wrong()),
+            };
+            if columns[at].is_unread(&cell) {
+                return Err(Refusal::invalid(columns[at].unread(1, &cell)));
+            }
+            cells[at] = cell;
+        }
+        Ok(cells)
+    }
+}
+
+fn no_texts(name: &str) -> Refusal {
+    Refusal::invalid(tr!("{name}: expected a text or a list of texts", "{name}: テキストかテキストの配列が必要です"))
+}
+
+fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
+    let most = limits.texts;
+    if count == 0 {
+        return Err(Refusal::empty(tr!("{name} is empty", "{name} が空です")));
+    }
+    if count > most {
+        return Err(Refusal::too_large(tr!(
+            "{name}: expected at most {most} texts (--max-texts), found {count}",
+            "{name}: テキストは {most} 個（--max-texts）までですが、{count} 個あります"
+        )));
+    }
+    Ok(())
+}
+
+/// That there are texts, and neither too many nor too long ones.
+pub(crate) fn check(name: &str, texts: &[String], limits: &Limits) -> Result<()> {
+    check_count(name, texts.len(), limits)?;
+    let most = limits.characters;
+    for text in texts {
+        if text.is_empty() {
+            return Err(Refusal::empty(tr!("{name}: a text is empty", "{name}: 空のテキストがあります")));
+        }
+        // A character has a byte at least.
+        let count = if text.len() > most { text.chars().count() } else { 0 };
+        if count > most {
+            return Err(Refusal::too_large(tr!(
+                "{name}: expected texts of at most {most} characters (--max-chars), found {count}",
+                "{name}: テキストは {most} 文字（--max-chars）までですが、{count} 文字あります"
+            )));
+        }
+    }
+    Ok(())
+}

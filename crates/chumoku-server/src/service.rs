@@ -1,0 +1,275 @@
+//! The models with their queues: who answers what, and how a request waits for it.
+
+use crate::limits::Limits;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::model::{Loaded, Model, stamp};
+use crate::queue::{Queue, Turned};
+use crate::refusal::{Kind, Refusal, Result};
+use crate::work::{Answer, Job, Task, late, work};
+use axum::http::StatusCode;
+use chumoku::tr;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// A model with a name and a folder, and what waits for it.
+#[derive(Debug)]
+pub(crate) struct Served {
+    folder: PathBuf,
+    current: RwLock<Arc<Loaded>>,
+    /// What is soon done, and what may take long: neither waits for the other.
+    queues: [Arc<Queue<Job>>; 2],
+}
+
+impl Served {
+    pub(crate) fn new(folder: PathBuf, loaded: Loaded, limits: &Limits) -> Served {
+        let queue = || Arc::new(Queue::new(limits.queue));
+        Served { folder, current: RwLock::new(Arc::new(loaded)), queues: [queue(), queue()] }
+    }
+
+    /// The model as it is now.
+    pub(crate) fn loaded(&self) -> Arc<Loaded> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Everything that requests share.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) models: Vec<Served>,
+    pub(crate) limits: Limits,
+    pub(crate) key: Option<String>,
+    /// The name it listens under, where only this machine may ask.
+    pub(crate) own_host: Option<String>,
+    pub(crate) log: Log,
+    pub(crate) metrics: Metrics,
+    /// Whether it is about to end.
+    pub(crate) is_ending: AtomicBool,
+    /// Requests that are being read.
+    pub(crate) arriving: Arc<AtomicUsize>,
+}
+
+/// What a place needs of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Predict,
+    Embed,
+    Explain,
+    Translate,
+    Generate,
+    Tokenize,
+}
+
+impl Need {
+    fn is_met_by(self, model: &Model) -> bool {
+        match self {
+            Need::Predict => matches!(model, Model::Classifier(_) | Model::Ngrams(_) | Model::Tagger(_)),
+            Need::Embed => matches!(model, Model::Embedder(_)),
+            Need::Explain => !matches!(model, Model::Tagger(_)),
+            Need::Translate => matches!(model, Model::Translator(_)),
+            Need::Generate => matches!(model, Model::Generator(_)),
+            Need::Tokenize => model.tokenized().is_some(),
+        }
+    }
+
+    /// That a model is not for this.
+    fn refuse(self, name: &str, kind: &str) -> Refusal {
+        Refusal::wrong_model(match self {
+            Need::Predict => tr!(
+                "{name}: predicts nothing; it is of the kind {kind}",
+                "{name}: 予測するモデルではありません（種類: {kind}）"
+            ),
+            Need::Embed => tr!(
+                "{name}: gives no vectors; it is of the kind {kind}, and those of the kind encoder do",
+                "{name}: ベクトルを出すモデルではありません（種類: {kind}。出せるのは encoder です）"
+            ),
+            Need::Explain => tr!(
+                "{name}: cannot be explained; it is of the kind {kind}",
+                "{name}: 説明できるモデルではありません（種類: {kind}）"
+            ),
+            Need::Translate => {
+                tr!(
+                    "{name}: does not translate; it is of the kind {kind}",
+                    "{name}: 翻訳モデルではありません（種類: {kind}）"
+                )
+            }
+            Need::Generate => {
+                tr!(
+                    "{name}: writes no texts; it is of the kind {kind}",
+                    "{name}: 文章を書くモデルではありません（種類: {kind}）"
+                )
+            }
+            Need::Tokenize => {
+                tr!(
+                    "{name}: has no tokens; it is of the kind {kind}",
+                    "{name}: トークンのないモデルです（種類: {kind}）"
+                )
+            }
+        })
+    }
+
+    fn refuse_all(self) -> Refusal {
+        Refusal::wrong_model(match self {
+            Need::Predict => tr!("none of the models predicts", "予測するモデルがありません"),
+            Need::Embed => tr!("none of the models gives vectors", "ベクトルを出すモデルがありません"),
+            Need::Explain => tr!("none of the models can be explained", "説明できるモデルがありません"),
+            Need::Translate => tr!("none of the models translates", "翻訳モデルがありません"),
+            Need::Generate => tr!("none of the models writes texts", "文章を書くモデルがありません"),
+            Need::Tokenize => tr!("none of the models has tokens", "トークンのあるモデルがありません"),
+        })
+    }
+}
+
+/// How an answer came about, for the log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) model: String,
+    pub(crate) texts: usize,
+    pub(crate) waited: Duration,
+    pub(crate) computed: Duration,
+}
+
+impl Service {
+    /// The model of this name, or the first that is for what is needed.
+    pub(crate) fn model(&self, name: Option<&str>, need: Need) -> Result<(&Served, Arc<Loaded>)> {
+        let all = || self.models.iter().map(|served| (served, served.loaded()));
+        let Some(name) = name else {
+            let mut fitting = all().filter(|(_, loaded)| need.is_met_by(&loaded.model));
+            return fitting.next().ok_or_else(|| match self.models.as_slice() {
+                [only] => need.refuse(&only.loaded().name, only.loaded().model.kind()),
+                _ => need.refuse_all(),
+            });
+        };
+        let (served, loaded) = self.named(name)?;
+        match need.is_met_by(&loaded.model) {
+            true => Ok((served, loaded)),
+            false => Err(need.refuse(&loaded.name, loaded.model.kind())),
+        }
+    }
+
+    /// How many of the models give vectors.
+    pub(crate) fn encoders(&self) -> usize {
+        self.models.iter().filter(|served| Need::Embed.is_met_by(&served.loaded().model)).count()
+    }
+
+    /// The model of this name.
+    pub(crate) fn named(&self, name: &str) -> Result<(&Served, Arc<Loaded>)> {
+        let mut all = self.models.iter().map(|served| (served, served.loaded()));
+        all.find(|(_, loaded)| loaded.name == name).ok_or_else(|| {
+            Refusal::not_found(tr!(
+                "there is no model of this name; GET /info lists the models",
+                "その名前のモデルはありません。GET /info で一覧を確かめられます"
+            ))
+        })
+    }
+
+    /// Asks a model, and waits for the answer as long as the limits allow.
+    pub(crate) async fn ask(&self, served: &Served, loaded: Arc<Loaded>, task: Task) -> Result<(Answer, Told)> {
+        let (begun, mut begins) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
+        let mut told = Told { model: loaded.name.clone(), ..Told::default() };
+        told.texts = match &task {
+            Task::Predict(texts)
+            | Task::Embed { texts, .. }
+            | Task::Translate { texts, .. }
+            | Task::Tokenize { texts, .. } => texts.len(),
+            Task::Explain { .. } | Task::Generate(_) => 1,
+        };
+        let queue = &served.queues[usize::from(task.is_long())];
+        queue.push(Job { loaded, task, came: Instant::now(), begun, reply }).map_err(|turned| match turned {
+            Turned::Full => Refusal::overloaded(tr!(
+                "as many requests wait for the model as may wait (--queue); send the request again a little later",
+                "モデルの順番を待つリクエストが上限（--queue）に達しています。しばらくしてから送り直してください"
+            )),
+            Turned::Closed => ending(),
+        })?;
+        told.waited = match timeout(self.limits.wait, &mut begins).await {
+            Ok(waited) => waited.map_err(|_| Refusal::broken())?,
+            Err(_) => {
+                // From here on the worker passes it over, unless it has begun at this very moment.
+                begins.close();
+                begins.try_recv().map_err(|_| {
+                    Refusal::overloaded(tr!(
+                        "the request has waited for its model as long as it may (--wait-timeout); send it again a little later",
+                        "モデルの順番を待つ時間が上限（--wait-timeout）に達しました。しばらくしてから送り直してください"
+                    ))
+                })?
+            }
+        };
+        let started = Instant::now();
+        // The worker stops by itself where it can, at the same moment.
+        let answer = timeout(self.limits.compute + Duration::from_millis(500), answer).await.map_err(|_| late())?;
+        told.computed = started.elapsed();
+        Ok((answer.map_err(|_| Refusal::broken())??, told))
+    }
+
+    /// Starts the threads of each model, one for each of its queues.
+    pub(crate) fn start_workers(self: &Arc<Self>) -> std::io::Result<()> {
+        let queues = self.models.iter().flat_map(|served| &served.queues);
+        for (number, queue) in queues.enumerate() {
+            let (service, queue) = (self.clone(), queue.clone());
+            let run = move || work(&queue, &service.arriving, &service.limits, &service.metrics);
+            std::thread::Builder::new().name(format!("model {}", number / 2 + 1)).spawn(run)?;
+        }
+        Ok(())
+    }
+
+    /// No more is taken.
+    pub(crate) fn close_queues(&self) {
+        self.models.iter().flat_map(|served| &served.queues).for_each(|queue| queue.close());
+    }
+
+    /// How many requests wait for each model.
+    pub(crate) fn queues(&self) -> Vec<(String, usize)> {
+        let waiting = |served: &Served| served.queues.iter().map(|queue| queue.len()).sum();
+        self.models.iter().map(|served| (served.loaded().name.clone(), waiting(served))).collect()
+    }
+
+    /// Reads models again whose folders have changed. What waits is answered by the model that it was asked of.
+    pub(crate) fn reload(&self) {
+        for served in &self.models {
+            let old = served.loaded();
+            let name = &old.name;
+            if old.is_of(&stamp(&served.folder)) {
+                let said = tr!("reload    {name}: unchanged", "再読込    {name}: 変更なし");
+                self.log.event("unchanged", [("model", name.as_str().into())], &said);
+                continue;
+            }
+            let read = std::panic::catch_unwind(|| Loaded::read(name, &served.folder));
+            let is_new = matches!(read, Ok(Ok(_)));
+            self.metrics.reloads[usize::from(is_new)].fetch_add(1, Relaxed);
+            let problem = match read {
+                Ok(Ok(loaded)) => {
+                    let kind = loaded.model.kind();
+                    *served.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+                    let said = tr!("reload    {name}: new model ({kind})", "再読込    {name}: 新しいモデル（{kind}）");
+                    self.log.event("reloaded", [("model", name.as_str().into())], &said);
+                    continue;
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => tr!("the folder cannot be read", "フォルダを読み込めません"),
+            };
+            let said = tr!(
+                "reload    {name}: the old model is kept, because the new one cannot be used: {problem}",
+                "再読込    {name}: 新しいモデルが使えないため、元のモデルを使い続けます: {problem}"
+            );
+            let fields: [(&str, Value); 2] = [("model", name.as_str().into()), ("error", problem.as_str().into())];
+            self.log.event("reload_failed", fields, &said);
+        }
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
+    }
+}
+
+/// That the service ends.
+pub(crate) fn ending() -> Refusal {
+    let message = tr!("the service is about to end", "サービスは終了するところです");
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Unhealthy, message)
+}

@@ -1,0 +1,51 @@
+//! What a model's answers are as JSON: the objects of `chumoku predict --json` and its like, and of `chumoku serve`.
+//!
+//! One text, one object, the same wherever the text came from.
+
+mod bounds;
+mod predictor;
+mod tokens;
+mod verdict;
+mod written;
+
+pub use bounds::Bounds;
+pub use predictor::{NUMBER, Predictor};
+pub use tokens::Tokenized;
+pub use verdict::{Objection, Verdict};
+pub use written::{continuation, translation, vector};
+
+use crate::text_tagger::FoundSpan;
+use crate::{pair, row};
+use serde_json::{Map, Value, json};
+
+/// A probability with as many digits as it is worth.
+#[must_use]
+pub fn rounded(p: f32) -> Value {
+    json!((f64::from(p) * 1e6).round() / 1e6)
+}
+
+/// Puts a text into an answer: as `text` or, both of a pair, as `texts`.
+pub fn put_text(object: &mut Map<String, Value>, text: &str) {
+    let text = row::text_of(text);
+    match pair::parts(text) {
+        None => object.insert("text".into(), text.into()),
+        Some((first, second)) => object.insert("texts".into(), json!([first, second])),
+    };
+}
+
+/// Spans that were found in a text, as a list.
+#[must_use]
+pub fn spans(found: &[FoundSpan]) -> Value {
+    let span = |found: &FoundSpan| {
+        let probability = (found.probability * 1e6).round() / 1e6;
+        let (start, end, label) = (found.span.start, found.span.end, &found.span.label);
+        json!({ "start": start, "end": end, "label": label, "text": found.text, "probability": probability })
+    };
+    found.iter().map(span).collect()
+}
+
+/// A text with the spans that were found in it.
+#[must_use]
+pub fn spanned(text: &str, found: &[FoundSpan]) -> Value {
+    json!({ "text": text, "spans": spans(found) })
+}

@@ -1,0 +1,204 @@
+//! What predicts classes, labels or numbers, and its answers.
+
+use super::{Verdict, put_text, rounded};
+use crate::explain::number;
+use crate::hierarchy::Hierarchy;
+use crate::{Caution, Estimate, NgramClassifier, Prediction, Result, SideColumn, TextClassifier};
+use serde_json::{Map, Value, json};
+
+/// What a number has, in JSON and in columns.
+pub const NUMBER: [&str; 3] = ["score", "low", "high"];
+
+/// What predicts classes, labels or numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Predictor<'m> {
+    /// One with a network.
+    Classifier(&'m TextClassifier),
+    /// An n-gram model alone.
+    Ngrams(&'m NgramClassifier),
+}
+
+impl<'m> Predictor<'m> {
+    /// The names of classes, labels or thresholds.
+    #[must_use]
+    pub fn labels(self) -> &'m [String] {
+        match self {
+            Predictor::Classifier(model) => model.labels(),
+            Predictor::Ngrams(model) => model.labels(),
+        }
+    }
+
+    /// Whether texts are pairs.
+    #[must_use]
+    pub fn reads_pairs(self) -> bool {
+        match self {
+            Predictor::Classifier(model) => model.config().reads_pairs(),
+            Predictor::Ngrams(model) => model.config().reads_pairs(),
+        }
+    }
+
+    /// The columns beside the text that it reads.
+    pub fn columns(self) -> &'m [SideColumn] {
+        match self {
+            Predictor::Classifier(model) => model.config().columns(),
+            Predictor::Ngrams(model) => model.columns(),
+        }
+    }
+
+    /// Whether a text may have several labels.
+    pub fn has_several(self) -> bool {
+        matches!(self, Predictor::Classifier(model) if model.config().problem.labels().is_some())
+    }
+
+    /// The number, where that is what the model tells.
+    pub fn estimate(self, prediction: &Prediction) -> Option<Estimate> {
+        match self {
+            Predictor::Classifier(model) => model.estimate(prediction),
+            Predictor::Ngrams(_) => None,
+        }
+    }
+
+    /// How sure the model was of validation rows.
+    #[must_use]
+    pub fn caution(self) -> Option<&'m Caution> {
+        match self {
+            Predictor::Classifier(model) => model.config().caution.as_ref(),
+            Predictor::Ngrams(model) => model.config().caution.as_ref(),
+        }
+    }
+
+    /// The tree that classes stand in, if they do.
+    pub fn hierarchy(self) -> Option<&'m Hierarchy> {
+        match self {
+            Predictor::Classifier(model) => model.config().tree(),
+            Predictor::Ngrams(model) => model.config().hierarchy.as_ref(),
+        }
+    }
+
+    /// The nodes down to the class that is the answer, as far as it is answered; nothing without a tree.
+    pub fn levels(self, prediction: &Prediction, verdict: Option<Verdict>) -> Vec<(&'m str, f32)> {
+        let Some(tree) = self.hierarchy() else { return Vec::new() };
+        let mut levels = tree.levels(&prediction.probabilities, prediction.class());
+        match verdict {
+            Some(Verdict::Down(level)) => levels.truncate(level),
+            Some(Verdict::Not(_)) => levels.clear(),
+            Some(Verdict::Whole) | None => {}
+        }
+        levels
+    }
+
+    /// What is answered, with its probability: the class, or the node above it that is sure. What is not answered has the
+    /// probability that was too low.
+    pub fn told(self, prediction: &Prediction, verdict: Option<Verdict>) -> (&'m str, f32) {
+        let class = prediction.class();
+        let whole = (self.labels()[class].as_str(), prediction.probabilities[class]);
+        let level = match (self.hierarchy(), verdict) {
+            (Some(_), Some(Verdict::Down(level))) => level,
+            (Some(_), Some(Verdict::Not(_))) => 1,
+            _ => return whole,
+        };
+        let Some(tree) = self.hierarchy() else { return whole };
+        // Below the end of its path it is the class itself.
+        tree.levels(&prediction.probabilities, class).get(level - 1).copied().unwrap_or(whole)
+    }
+
+    /// The share of a text's n-grams that the model knows.
+    pub fn known_share(self, text: &str) -> Option<f32> {
+        match self {
+            Predictor::Classifier(model) => model.known_share(text),
+            Predictor::Ngrams(model) => Some(model.known_share(text)),
+        }
+    }
+
+    /// Whether texts get numbers.
+    pub fn tells_numbers(self) -> bool {
+        matches!(self, Predictor::Classifier(model) if model.config().problem.number().is_some())
+    }
+
+    /// The classes or labels that are the answer, the most probable first: those that are predicted, or so many as were asked
+    /// for.
+    pub fn answer(self, prediction: &Prediction, top: Option<usize>) -> Vec<(&'m str, f32)> {
+        let found = match (self, top) {
+            (_, Some(n)) => prediction.ranked().into_iter().take(n).collect(),
+            (Predictor::Classifier(model), None) => model.predicted(prediction),
+            (Predictor::Ngrams(_), None) => vec![prediction.class()],
+        };
+        found.into_iter().map(|class| (self.labels()[class].as_str(), prediction.probabilities[class])).collect()
+    }
+
+    /// What is predicted for each text.
+    ///
+    /// # Errors
+    /// As for [`TextClassifier::predict`].
+    pub fn predict(self, texts: &[&str]) -> Result<Vec<Prediction>> {
+        match self {
+            Predictor::Classifier(model) => model.predict(texts),
+            Predictor::Ngrams(model) => model.predict(texts),
+        }
+    }
+
+    /// The answer of `--json` to a text, the same wherever the text came from; `asked` if so many classes are asked for, and with
+    /// --abstain how far it is answered.
+    pub fn object(
+        self,
+        text: &str,
+        prediction: &Prediction,
+        (asked, verdict): (Option<usize>, Option<Verdict>),
+    ) -> Map<String, Value> {
+        let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
+        let mut object = Map::new();
+        put_text(&mut object, text);
+        if let Some(estimate) = self.estimate(prediction) {
+            object.extend(NUMBER.into_iter().zip(estimate.rounded()).map(|(key, x)| (key.to_owned(), json!(x))));
+            return object;
+        }
+        if self.has_several() {
+            object.insert("labels".into(), self.answer(prediction, asked).into_iter().map(class).collect());
+            return object;
+        }
+        let (label, probability) = self.told(prediction, verdict);
+        let objection = verdict.map(Verdict::objection);
+        object.insert("label".into(), if objection.flatten().is_some() { Value::Null } else { label.into() });
+        object.insert("probability".into(), rounded(probability));
+        if self.hierarchy().is_some() {
+            object.insert("levels".into(), self.levels(prediction, verdict).into_iter().map(class).collect());
+        }
+        if let Some(objection) = objection {
+            object.insert("abstained".into(), objection.is_some().into());
+            objection.into_iter().for_each(|why| drop(object.insert("why".into(), why.name().into())));
+        }
+        if let Some(n) = asked {
+            object.insert("top".into(), self.answer(prediction, Some(n)).into_iter().map(class).collect());
+        }
+        object
+    }
+
+    /// The same for a row without an answer, its text aside.
+    pub fn unanswered(self, asked: Option<usize>) -> Map<String, Value> {
+        if self.tells_numbers() {
+            return NUMBER.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
+        }
+        if self.has_several() {
+            return Map::from_iter([("labels".to_owned(), Value::Null)]);
+        }
+        let keys = ["label", "probability"].into_iter().map(|key| (key.to_owned(), Value::Null));
+        let levels = self.hierarchy().map(|_| ("levels".to_owned(), json!([])));
+        keys.chain(levels).chain(asked.map(|_| ("top".to_owned(), json!([])))).collect()
+    }
+
+    /// Every class, label or threshold with its score, by falling score; of a predictor of numbers, the number. A raw score is
+    /// the logarithm of a probability or, of labels that do not exclude each other, of its odds.
+    #[must_use]
+    pub fn scores(self, prediction: &Prediction, raw: bool) -> Vec<(&'m str, Value)> {
+        if let Some(estimate) = self.estimate(prediction) {
+            return vec![(NUMBER[0], json!(estimate.rounded()[0]))];
+        }
+        let score = |p: f32| match (raw, self.has_several()) {
+            (false, _) => rounded(p),
+            (true, false) => number(p.ln()),
+            (true, true) => number(p.ln() - (-p).ln_1p()),
+        };
+        let each = prediction.ranked().into_iter();
+        each.map(|class| (self.labels()[class].as_str(), score(prediction.probabilities[class]))).collect()
+    }
+}
