@@ -139,7 +139,7 @@ def test_what_is_refused(place, tmp_path):
             small(from_pretrained=folder).fit(*news(), old=old)
     with pytest.raises(ValueError, match=r"^fit\(X, y\): expected new rows to train on"):
         small(from_pretrained=folder).fit(*rows(), old=rows())
-    several = [["yes"] if label == "yes" else [] for label in rows()[1]]
+    several = [[label] for label in rows()[1]]
     small(epochs=1, out=tmp_path / "several").fit(rows()[0], several)
     with pytest.raises(ValueError, match="^from_pretrained .*several: expected a classifier of one class a text"):
         small(from_pretrained=tmp_path / "several").fit(*news(), old=rows())
