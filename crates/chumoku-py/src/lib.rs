@@ -1,7 +1,7 @@
 //! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
 //!
 //! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
-//! models and `further` goes on with classifiers, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
+//! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
 //! for what is wrong with labelled texts. Names, defaults, shapes
 //! and errors that users meet are the package's: `python/chumoku`.
 
@@ -9,7 +9,6 @@ mod addresses;
 mod answers;
 mod attention;
 mod doctor;
-mod further;
 mod microscope;
 mod models;
 mod pages;

@@ -1,8 +1,9 @@
 //! Training from Python: that of `chumoku train`, on a thread of its own, while this one listens for Ctrl-C and tells how
 //! it goes.
 
-use crate::models::on_pool;
-use crate::{further, pool};
+mod further;
+
+use crate::pool;
 use chumoku::data::PairParts;
 use chumoku::data::{
     DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
@@ -47,40 +48,40 @@ fn unknown(what: &str, found: &str, known: &[&str]) -> PyErr {
 /// A run, as Python describes it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Run {
+struct Run {
     /// "transformer", "rnn", "lstm", "gru" or "ngrams", "tagger", "translator" or "language_model".
-    pub(crate) model: String,
+    model: String,
     /// Of the first five, what a text gets: "class", "labels" or "number".
-    pub(crate) task: String,
+    task: String,
     /// Of the same, whether a row has two texts.
-    pub(crate) pairs: bool,
+    pairs: bool,
     /// Rows as JSON lines: `text` (or `text_1` and `text_2`) and `label`, `labels` (a list) or `number`; `text` and `spans`;
     /// `source` and `target`; or `text`.
-    pub(crate) file: PathBuf,
+    file: PathBuf,
     /// Where `from_pretrained` is a classifier that was trained here: such a file of its old rows, or "none".
-    pub(crate) old: Option<PathBuf>,
+    old: Option<PathBuf>,
     /// The model folder to write.
     out: PathBuf,
     epochs: Option<u64>,
     seed: u64,
     precision: Option<String>,
-    pub(crate) tokens: Option<String>,
-    pub(crate) from_pretrained: Option<PathBuf>,
-    pub(crate) freeze: Option<String>,
-    pub(crate) lora: Option<usize>,
+    tokens: Option<String>,
+    from_pretrained: Option<PathBuf>,
+    freeze: Option<String>,
+    lora: Option<usize>,
     class_weight: Option<Weights>,
-    pub(crate) hierarchy: Option<String>,
+    hierarchy: Option<String>,
     /// Columns of the rows beside the text, with what they hold where that is said.
-    pub(crate) columns: Vec<(String, Option<String>)>,
-    pub(crate) tune: Option<Budget>,
-    pub(crate) folds: Option<usize>,
+    columns: Vec<(String, Option<String>)>,
+    tune: Option<Budget>,
+    folds: Option<usize>,
     settings: Option<String>,
     resume: bool,
 }
 
 /// How long settings are searched for: trials, or seconds.
 #[derive(FromPyObject)]
-pub(crate) enum Budget {
+enum Budget {
     #[pyo3(transparent)]
     Trials(u64),
     #[pyo3(transparent)]
@@ -356,7 +357,7 @@ impl Told {
 #[pyfunction]
 pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let run: Run = run.extract()?;
-    let known = on_pool(py, || further::known(&run))?;
+    let known = pool::run_long(py, || further::known(&run))?.map_err(|failed| error(&failed))?;
     let kind = run.kind(known.as_ref())?;
     let options = run.options(kind)?;
     let pool = pool::the_pool()?;

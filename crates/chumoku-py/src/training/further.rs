@@ -1,6 +1,6 @@
 //! A classifier of one's own that is trained further: what is refused, and its old rows beside the new ones.
 
-use crate::training::Run;
+use super::Run;
 use chumoku::data::{ReadOptions, load_labelled};
 use chumoku::nn::Network;
 use chumoku::train::{Event, Known, SourceData, Training, TrainingData};
@@ -11,7 +11,7 @@ use std::path::Path;
 const NONE: &str = "none";
 
 /// The classifier of one's own that is to be trained further, if it is one.
-pub(crate) fn known(run: &Run) -> Result<Option<Known>, Error> {
+pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
     let told = |error| match error {
         Error::Setting(problem) => Error::Setting(problem.replace("--from ", "from_pretrained ")),
         other => other,
@@ -62,7 +62,7 @@ pub(crate) fn known(run: &Run) -> Result<Option<Known>, Error> {
 }
 
 /// What its model is called.
-pub(crate) fn model_of(known: &Known) -> &'static str {
+pub(super) fn model_of(known: &Known) -> &'static str {
     match known.network {
         None => "ngrams",
         Some(Network::Transformer) => "transformer",
@@ -73,7 +73,7 @@ pub(crate) fn model_of(known: &Known) -> &'static str {
 }
 
 /// The old rows, if they are learnt again, and the new ones.
-pub(crate) fn data(
+pub(super) fn data(
     run: &Run,
     known: &Known,
     read: &ReadOptions,
