@@ -73,6 +73,19 @@ def test_other_old_rows_are_said(place):
     assert text == "8 rows of fit(X, y) left out, for texts that are among the old rows"
 
 
+def test_an_interrupt_saves_and_a_later_fit_goes_on(place, tmp_path):
+    def stop(event):
+        if event["event"] == "evaluated":
+            raise KeyboardInterrupt
+
+    wish = dict(from_pretrained=place / "model", out=tmp_path / "ours")
+    with pytest.raises(KeyboardInterrupt):
+        small(**wish, progress=stop).fit(*news(), old=rows())
+    assert (tmp_path / "ours" / "checkpoints").exists()
+    small(**wish, resume=True).fit(*news(), old=rows())
+    same_files(place / "both", tmp_path / "ours", *FILES)
+
+
 def test_new_rows_alone(place, tmp_path):
     model = small(from_pretrained=place / "model", out=tmp_path / "ours").fit(*news(), old="none")
     assert model.metrics_["further"]["replays"] is False
