@@ -4,6 +4,7 @@ use crate::addresses::Array;
 use crate::models::{borrowed, on_pool, room};
 use crate::pages::Page;
 use chumoku::data::Span;
+use chumoku::explain::AskedSpan;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
 use chumoku::{Caution, ModelKind, NgramClassifier, Prediction, TextClassifier, TextTagger, pair, row};
@@ -224,6 +225,22 @@ impl Tagger {
             })
         };
         Ok(found.into_iter().map(|spans| each(spans).collect()).collect())
+    }
+
+    /// Why the spans of a text are marked, or the one that is asked for (its first character, the one behind its last, its label);
+    /// `name` is what the model is called.
+    fn explain(
+        &self,
+        py: Python<'_>,
+        text: String,
+        span: Option<(usize, usize, Option<String>)>,
+        name: String,
+    ) -> PyResult<Page> {
+        let asked = span.map(|(start, end, label)| AskedSpan { start, end, label });
+        on_pool(py, || {
+            let tagged = self.0.explain(&text, &name, asked.as_ref(), &mut |_, _| {})?;
+            Ok(Page::of_spans(tagged, self.0.attention(&text, &name)?))
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! What explains an answer: its numbers, and the page that shows them.
 
 use chumoku::Lang;
-use chumoku_view::{Alignment, Explanation, alignment_to_html, from_json, to_html, to_json};
+use chumoku::explain::{TaggedText, shorten};
+use chumoku_view::{Alignment, Explanation, alignment_to_html, from_json, tagged_to_html, to_html, to_json};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -16,6 +17,8 @@ enum Explained {
     /// Of an n-gram model, with the effect of each n-gram.
     Ngrams(Explanation, Value),
     Translation(Alignment),
+    /// Of a tagger, with the attention of its network, if it has one.
+    Spans(TaggedText, Option<Explanation>),
 }
 
 /// Why a model said what it said: the effect of each word, and the attention of every head.
@@ -34,11 +37,15 @@ impl Page {
     pub(crate) fn of_translation(alignment: Alignment) -> Self {
         Page(Explained::Translation(alignment))
     }
+
+    pub(crate) fn of_spans(tagged: TaggedText, attention: Option<Explanation>) -> Self {
+        Page(Explained::Spans(tagged, attention))
+    }
 }
 
 #[pymethods]
 impl Page {
-    /// Reads what `json` wrote.
+    /// Reads what `json` wrote, of all but taggers.
     #[staticmethod]
     fn read(json: &str) -> PyResult<Self> {
         let wrong = |problem: &dyn std::fmt::Display| PyValueError::new_err(problem.to_string());
@@ -60,6 +67,7 @@ impl Page {
                 json
             }
             Explained::Translation(alignment) => alignment.to_json(),
+            Explained::Spans(tagged, _) => shorten(serde_json::to_value(tagged).unwrap_or_default()),
         }
         .to_string()
     }
@@ -71,6 +79,10 @@ impl Page {
             Explained::Translation(alignment) => {
                 let first = alignment.ranking.first().map_or([0, 0], |best| [best.layer, best.head]);
                 return Ok(alignment_to_html(alignment, first, lang));
+            }
+            Explained::Spans(tagged, attention) => {
+                let of_network = attention.as_ref().map(|found| (found, [found.layers.saturating_sub(1), 0]));
+                return Ok(tagged_to_html(tagged, of_network, lang));
             }
             Explained::Text(explanation) | Explained::Ngrams(explanation, _) => explanation,
         };

@@ -35,6 +35,7 @@ __all__ = [
     "Nearest",
     "NotFittedError",
     "Span",
+    "SpanExplanation",
     "Statistics",
     "TextClassifier",
     "TextRegressor",
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from ._microscope import Check, Count, Trace, check, count, trace
     from ._pages import Alignment, Explanation
     from ._regressor import TextRegressor
-    from ._tagger import Span, TextTagger
+    from ._tagger import Span, SpanExplanation, TextTagger
     from ._translator import Translation, Translator
 
 # What imports more than attention needs, or a library of its own name: only when somebody asks.
@@ -76,7 +77,7 @@ _OF_MODULES = {
     "_microscope": ("Check", "Count", "Trace", "check", "count", "trace"),
     "_pages": ("Alignment", "Explanation"),
     "_regressor": ("TextRegressor",),
-    "_tagger": ("Span", "TextTagger"),
+    "_tagger": ("Span", "SpanExplanation", "TextTagger"),
     "_translator": ("Translation", "Translator"),
     "torch": ("torch",),
     "transformers": ("transformers",),

@@ -31,7 +31,8 @@ class TextClassifier(Predictor):
         seed: decides initial weights, order and dropout.
         precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
         tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data if absent.
-        from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it.
+        from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a classifier of your own,
+            which ``fit(X, y, old=…)`` then trains further.
         freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
             but the head; chosen from the data if absent.
         class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or
@@ -65,7 +66,7 @@ class TextClassifier(Predictor):
     tune: str | int | None = None
     _tells = ("class", "labels")
 
-    def fit(self, X: Iterable[Any], y: Iterable[Any]) -> TextClassifier:
+    def fit(self, X: Iterable[Any], y: Iterable[Any], *, old: tuple[Any, Any] | str | None = None) -> TextClassifier:
         """Trains on texts and their labels; a tenth of the rows is held out to choose by, and a tenth to report on.
 
         Args:
@@ -74,6 +75,9 @@ class TextClassifier(Predictor):
             y: as many labels: texts, numbers, booleans, dates, members of an enumeration: whatever can be hashed and has a text of its
                 own. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each label, a text may have any number
                 of labels.
+            old: where ``from_pretrained`` is a classifier of your own: the rows that it was trained on, ``(texts, labels)``, which it learns
+                again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
+                what became of both.
 
         Raises:
             TypeError: a row is no text, or a label cannot be one.
@@ -84,7 +88,7 @@ class TextClassifier(Predictor):
         table, labels = self._rows(X), labels_of(y)
         texts, pairs = table.texts, table.pairs
         check_as_many(texts, labels, "a label")
-        if len(texts) < LEAST:
+        if len(texts) < (LEAST if old is None else 1):
             raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         # Of arrays of two dimensions a column alone is as one dimension.
         columns = y.shape[1] if getattr(y, "ndim", 1) == 2 else 0  # type: ignore[attr-defined]
@@ -107,6 +111,7 @@ class TextClassifier(Predictor):
                 check_row(row, "label", str(one))
                 if named.setdefault(str(one).strip(), one) != one:
                     raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
+        before = self._old(old, pairs, named)
         check_distinct(named.values())
         self._named: dict[str, Any] | None = named
         written = lambda label: {"labels": sorted(str(one).strip() for one in label)} if several else {"label": str(label)}
@@ -118,11 +123,34 @@ class TextClassifier(Predictor):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
             of_task = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
-            self._train(self.model, rows, pairs=pairs, **of_task, **self._of_run())
+            self._train(self.model, rows, pairs=pairs, old=before, **of_task, **self._of_run())
         except BaseException:
             self._forget()
             raise
         return self
+
+    def _old(self, old: Any, pairs: bool, named: dict[str, Any]) -> Iterable[dict[str, Any]] | str | None:
+        """The old rows as those of a file, whose labels are named too; or "none", or nothing."""
+        if old is None or isinstance(old, str) and old == "none":
+            return old
+        if not isinstance(old, (tuple, list)) or len(old) != 2:
+            raise TypeError(f'old: expected (texts, labels) or "none", got {type(old).__name__} {old!r:.40}')
+        try:
+            table, labels = self._rows(old[0]), labels_of(old[1])
+            if table.pairs != pairs:
+                raise TypeError("expected as many texts a row as in the new rows")
+            check_as_many(table.texts, labels, "a label")
+            check_rows(table.texts, pairs)
+            for row, label in enumerate(labels):
+                if is_none(label) or isinstance(label, (list, tuple, set, frozenset)):
+                    raise TypeError(f"row {row}: expected a label, got {type(label).__name__} {label!r:.40}")
+                check_label(row, label)
+                check_row(row, "label", str(label))
+                if named.setdefault(str(label).strip(), label) != label:
+                    raise ValueError(f"labels {named[str(label).strip()]!r} and {label!r} are written alike")
+        except (TypeError, ValueError) as error:
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(f"old: {error}") from None
+        return self._written(table, ({"label": str(label)} for label in labels))
 
     def predict_proba(self, X: Iterable[Any]) -> Any:
         """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``.

@@ -94,11 +94,10 @@ class Estimator(Parameters):
             place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chumoku-")))
             wish = self.get_params()
             out = pathlib.Path(wish["out"]) if wish["out"] is not None else place / "model"
-            file = place / "rows.jsonl"
-            with open(file, "w", encoding="utf-8") as written:
-                for row in rows:
-                    json.dump(row, written)
-                    written.write("\n")
+            file = _write(place / "rows.jsonl", rows)
+            old = of_the_task.pop("old", None)
+            if old is not None and not isinstance(old, str):
+                old = _write(place / "old.jsonl", old)
             progress = stack.enter_context(_progress.listener(wish["progress"]))
             names = ("epochs", "seed", "precision", "tokens", "from_pretrained", "freeze", "lora", "resume")
             run = {name: wish.get(name) for name in names}
@@ -107,12 +106,12 @@ class Estimator(Parameters):
             run["resume"] = bool(run["resume"])
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])
             try:
-                _chumoku.train(run | {"model": model, "file": file, "out": out}, progress)
+                _chumoku.train(run | {"model": model, "file": file, "old": old, "out": out}, progress)
             except ValueError as error:
-                if str(file) not in str(error):
+                if str(place) not in str(error):
                     raise
-                # The file is ours, and gone when this is read.
-                raise ValueError(str(error).replace(str(file), "fit(X, y)")) from None
+                # The files are ours, and gone when this is read.
+                raise ValueError(str(error).replace(str(file), "fit(X, y)").replace(str(place / "old.jsonl"), "old")) from None
             self._read(out)
             if self.out is None:
                 self._files = self._content()
@@ -195,6 +194,15 @@ class Estimator(Parameters):
         rows = self._facts() if self.__sklearn_is_fitted__() else []
         body = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in rows)
         return f"<div><code>{html.escape(repr(self))}</code><table>{body}</table></div>"
+
+
+def _write(file: pathlib.Path, rows: Iterable[dict[str, Any]]) -> pathlib.Path:
+    """A file of rows."""
+    with open(file, "w", encoding="utf-8") as written:
+        for row in rows:
+            json.dump(row, written)
+            written.write("\n")
+    return file
 
 
 def _not_fitted() -> type[NotFittedError]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
-from typing import Any
+from typing import Any, Iterable
 
 from . import _chumoku, _files
 
@@ -72,19 +72,13 @@ class Explanation(Shown):
         return self._found.html(lang)
 
     def _repr_html_(self) -> str:
-        words = "".join(
-            # Blue speaks for the label, orange against it; the number is there for those who see neither.
-            f'<span style="{_background(effect, self.effects)};padding:1px 2px;border-radius:3px" title="{effect:+.2f}">'
-            f"{html.escape(word['text'])}</span> "
-            for word, effect in zip(self.data["words"], self.effects)
-            if not word.get("special")
-        )
+        words = coloured((word["text"], effect) for word, effect in zip(self.data["words"], self.effects) if not word.get("special"))
         if self.similarity is not None:
             said = f"cosine {self.similarity:.3f} to <b>{html.escape(self.label)}</b>"
         else:
             each = ", ".join(f"{html.escape(label)} {p:.1%}" for label, p in self.probabilities.items())
             said = f"<b>{html.escape(self.label)}</b> ({each})"
-        return f'<div><p>{said}</p><p style="line-height:1.8">{words}</p></div>'
+        return f"<div><p>{said}</p>{words}</div>"
 
 
 class Alignment(Shown):
@@ -137,6 +131,17 @@ class Alignment(Shown):
         return f"<div><p>{html.escape(self.target)} ({said})</p><table><tr><th></th>{head}</tr>{body}</table></div>"
 
 
+def coloured(words: Iterable[tuple[str, float]]) -> str:
+    """Words by their effects: blue speaks for the answer, orange against it; the number is there for those who see neither."""
+    words = list(words)
+    among = [effect for _, effect in words]
+    each = (
+        f'<span style="{_background(effect, among)};padding:1px 2px;border-radius:3px" title="{effect:+.2f}">{html.escape(word)}</span> '
+        for word, effect in words
+    )
+    return f'<p style="line-height:1.8">{"".join(each)}</p>'
+
+
 def _background(x: float, among: list[float]) -> str:
     largest = max((abs(other) for other in among), default=0.0) or 1.0
     colour = "37,99,235" if x > 0 else "234,88,12"
@@ -152,4 +157,4 @@ def read(data: dict) -> Explanation | Alignment:
     return made
 
 
-__all__ = ["Alignment", "Explanation"]
+__all__ = ["Alignment", "Explanation", "Shown", "coloured"]

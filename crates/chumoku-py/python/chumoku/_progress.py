@@ -28,8 +28,14 @@ def listener(progress: Callable[[dict], Any] | str | None) -> Iterator[Callable[
             elif event["event"] == "step":
                 bar.set_postfix(loss=f"{event['loss']:.3f}", refresh=False)
                 bar.update(event["step"] - bar.n)
+            elif _is_note(event):
+                bar.write(f"note: {event['text']}", file=sys.stderr)
 
         yield show
+
+
+def _is_note(event: dict) -> bool:
+    return event["event"] == "said" and event["about"] == "note"
 
 
 def _tell(event: dict) -> None:
@@ -38,3 +44,5 @@ def _tell(event: dict) -> None:
     elif event["event"] == "evaluated":
         numbers = ", ".join(f"{name} {x:.3f}" for name, x in event.items() if isinstance(x, float))
         print(f"epoch {event['epoch']}: {numbers}{' (best)' if event['is_best'] else ''}", file=sys.stderr)
+    elif _is_note(event):
+        print(f"note: {event['text']}", file=sys.stderr)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import json
 import operator
 import os
 import pathlib
-from typing import Any, Callable, Iterable, NamedTuple
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _chumoku
 from ._estimator import Estimator
 from ._inputs import check_as_many, check_row, is_none, listed, rows_of, texts_of
+from ._pages import Shown, coloured
 from ._predictor import LEAST, chunks
 
 
@@ -27,6 +30,68 @@ class Span(NamedTuple):
     """Its characters."""
     probability: float
     """The probability that just this is a span of this kind."""
+
+
+# Spans that a notebook shows, and words of a text in each; the page has more.
+_MOST_SPANS, _MOST_WORDS = 40, 400
+
+
+class SpanExplanation(Shown):
+    """Why a tagger marks the spans of a text, as ``chumoku explain`` finds it.
+
+    Attributes:
+        data: all of it, as ``chumoku explain --json`` writes it: of each span also the features of the random field that spoke for its
+            labels, and what each half says by itself.
+        text: the text.
+        spans: the spans that are marked, or the one that was asked for.
+        words: the words of the text; none where there is no span.
+        effects: for each span, what each word does: the change of the span's log-odds when the word is hidden.
+    """
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self._told(json.loads(found.json()))
+
+    def _told(self, data: dict) -> None:
+        self.data = data
+        self.text: str = data["text"]
+        self.spans = [Span(*(span[name] for name in Span._fields)) for span in data["spans"]]
+        # A sign between the texts of a pair is no word.
+        marked = [[word for word in span["words"] if word["effect"] is not None] for span in data["spans"]]
+        self.words: list[str] = [word["text"] for word in marked[0]] if marked else []
+        self.effects: list[list[float]] = [[word["effect"] for word in words] for words in marked]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"data": self.data, "pages": {lang: self.page(lang) for lang in ("en", "ja")}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._found = _Pages(state["pages"])
+        self._told(state["data"])
+
+    def page(self, lang: str = "en") -> str:
+        """The page, as HTML that needs nothing else: each span with its words and features and, where an encoder stands beside the
+        random field, the encoder's attention in every layer and head. ``"ja"`` is Japanese."""
+        return self._found.html(lang)
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for span, effects in list(zip(self.spans, self.effects))[:_MOST_SPANS]:
+            said = f"<b>{html.escape(span.text)}</b> {html.escape(span.label)} {span.probability:.1%}"
+            parts.append(f"<p>{said}</p>{coloured(zip(self.words[:_MOST_WORDS], effects))}")
+        if len(self.spans) > _MOST_SPANS:
+            parts.append(f"<p>and {len(self.spans) - _MOST_SPANS} more spans</p>")
+        return f"<div>{''.join(parts) or f'<p>no spans: {html.escape(self.text[:200])}</p>'}</div>"
+
+
+class _Pages(NamedTuple):
+    """Pages as they were when they were pickled."""
+
+    of_languages: dict[str, str]
+
+    def html(self, lang: str) -> str:
+        if lang not in self.of_languages:
+            raise ValueError(f'lang: expected "en" or "ja", got {lang!r}')
+        return self.of_languages[lang]
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -101,6 +166,23 @@ class TextTagger(Estimator):
         model = self._fitted()
         return [[Span(*span) for span in row] for part in chunks(texts_of(X)) for row in model.predict(part)]
 
+    def explain(self, text: str, span: Sequence[Any] | Mapping[str, Any] | None = None) -> SpanExplanation:
+        """Why each span of this text is marked: what each word does to it, and the features that speak for its labels.
+
+        Args:
+            text: one text.
+            span: ``(start, end)`` or ``(start, end, label)``, a :class:`Span`, or a dictionary with these keys: this one alone is explained,
+                whether it is marked or not. Without a label it is of its most probable kind.
+
+        Raises:
+            ValueError: there is no such span, or it does not begin and end where words do.
+        """
+        model = self._fitted()
+        if not isinstance(text, str):
+            raise TypeError(f"expected one text, got {type(text).__name__}")
+        asked = None if span is None else _asked(span, len(text))
+        return SpanExplanation(model.explain(text, asked, type(self).__name__))
+
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """F1 over all spans, as seqeval computes it: a span counts if its borders and its label are right."""
         spans = listed(y)
@@ -134,4 +216,18 @@ def _spans(row: int, given: Any) -> list[tuple[int, int, str]]:
     return found
 
 
-__all__ = ["Span", "TextTagger"]
+def _asked(span: Any, characters: int) -> tuple[int, int, str | None]:
+    """The span of a text with so many characters that is to be explained."""
+    try:
+        if isinstance(span, str):
+            raise TypeError("a text")
+        start, end, label = (span["start"], span["end"], span.get("label")) if isinstance(span, Mapping) else [*span, None][:3]
+        start, end = operator.index(start), operator.index(end)
+    except (KeyError, TypeError, ValueError):
+        raise TypeError(f"span: expected (start, end) or (start, end, label), got {span!r:.60}") from None
+    if not 0 <= start < end <= characters:
+        raise ValueError(f"span: expected one within the {characters} characters of the text, got {start} to {end}")
+    return start, end, None if label is None else str(label).strip()
+
+
+__all__ = ["Span", "SpanExplanation", "TextTagger"]

@@ -13,6 +13,7 @@ use crate::tagger_network::not_finite;
 use crate::text::{Encoded, words_of};
 use crate::text_tagger::{Cut, FoundSpan, TextTagger, units};
 use crate::{Error, Result, tr};
+use chumoku_kernels::halt::Flag;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -245,13 +246,17 @@ impl Subject<'_> {
         let bytes: Vec<Range<usize>> = words.iter().map(|word| self.bytes(word)).collect();
         // By word, by half, by place.
         let mut without: Vec<Vec<Vec<f64>>> = Vec::with_capacity(words.len());
+        let halt = Flag::current();
         for (words_of_batch, parts) in words.chunks(BATCH_WORDS).zip(bytes.chunks(BATCH_WORDS)) {
             progress(without.len(), words.len());
             let network = match &tagger.network {
                 Some(network) => network.hidden(self.text, self.units, parts, &self.halves.network)?,
                 None => vec![Vec::new(); parts.len()],
             };
-            let of = |(word, network): (&Range<usize>, Vec<f32>)| chances(&Halves { crf: self.without(word), network });
+            let of = |(word, network): (&Range<usize>, Vec<f32>)| {
+                halt.check();
+                chances(&Halves { crf: self.without(word), network })
+            };
             without.extend(words_of_batch.par_iter().zip(network).map(of).collect::<Result<Vec<_>>>()?);
         }
         progress(words.len(), words.len());

@@ -1,6 +1,8 @@
 //! Training from Python: that of `chumoku train`, on a thread of its own, while this one listens for Ctrl-C and tells how
 //! it goes.
 
+mod further;
+
 use crate::pool;
 use chumoku::data::PairParts;
 use chumoku::data::{
@@ -12,9 +14,9 @@ use chumoku::nn::Network;
 use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{
-    Adjusted, ClassWeights, Event, Freeze, Setting, TaggerData, TrainOptions, Training, TrainingData, TuneBudget,
-    train_labels, train_language_model, train_ngram_classifier, train_number, train_tagger, train_translator, tune,
-    tune_ngrams,
+    Adjusted, ClassWeights, Event, Freeze, Known, Setting, TaggerData, TrainOptions, Training, TrainingData,
+    TuneBudget, train_labels, train_language_model, train_ngram_classifier, train_number, train_tagger,
+    train_translator, tune, tune_ngrams,
 };
 use chumoku::{Cell, Error, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -56,6 +58,8 @@ struct Run {
     /// Rows as JSON lines: `text` (or `text_1` and `text_2`) and `label`, `labels` (a list) or `number`; `text` and `spans`;
     /// `source` and `target`; or `text`.
     file: PathBuf,
+    /// Where `from_pretrained` is a classifier that was trained here: such a file of its old rows, or "none".
+    old: Option<PathBuf>,
     /// The model folder to write.
     out: PathBuf,
     epochs: Option<u64>,
@@ -104,8 +108,9 @@ enum Kind {
 }
 
 impl Run {
-    fn kind(&self) -> PyResult<Kind> {
-        let kind = match self.model.as_str() {
+    /// What is trained; of a classifier that is trained further, its own kind.
+    fn kind(&self, known: Option<&Known>) -> PyResult<Kind> {
+        let kind = match known.map_or(self.model.as_str(), |known| further::model_of(known)) {
             "transformer" => Kind::Classifier(Network::Transformer),
             "rnn" => Kind::Classifier(Network::Recurrent(Cell::Rnn)),
             "lstm" => Kind::Classifier(Network::Recurrent(Cell::Lstm)),
@@ -203,7 +208,7 @@ impl Run {
     }
 
     /// Reads the rows and trains. Returns what `metrics.json` holds.
-    fn work(&self, kind: Kind, training: Training<'_>) -> Result<String, Error> {
+    fn work(&self, kind: Kind, known: Option<&Known>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
         let asked = |(name, kind): &(String, Option<String>)| Asked {
@@ -223,10 +228,16 @@ impl Run {
         Ok(match kind {
             Kind::Classifier(_) | Kind::Ngrams => {
                 read.label = Some("label".into());
-                let mut rows = load_labelled(&self.file, &read)?;
-                let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
-                let mut data = TrainingData::new(&rows, None, None)?;
-                data.hierarchy = tree.map(|(tree, _)| tree);
+                let data = match known {
+                    Some(known) => further::data(self, known, &read, &mut training)?,
+                    None => {
+                        let mut rows = load_labelled(&self.file, &read)?;
+                        let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
+                        let mut data = TrainingData::new(&rows, None, None)?;
+                        data.hierarchy = tree.map(|(tree, _)| tree);
+                        data
+                    }
+                };
                 match (kind, budget) {
                     (Kind::Ngrams, None) => train_ngram_classifier(&data, training)?.metrics,
                     (Kind::Ngrams, Some(budget)) => tune_ngrams(&data, budget, training)?.metrics,
@@ -346,7 +357,8 @@ impl Told {
 #[pyfunction]
 pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let run: Run = run.extract()?;
-    let kind = run.kind()?;
+    let known = pool::run_long(py, || further::known(&run))?.map_err(|failed| error(&failed))?;
+    let kind = run.kind(known.as_ref())?;
     let options = run.options(kind)?;
     let pool = pool::the_pool()?;
     let stop = AtomicBool::new(false);
@@ -363,7 +375,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
                 let _ = sender.send(event);
             }
         });
-        run.work(kind, training)
+        run.work(kind, known.as_ref(), training)
     };
     // Training runs on another thread: signals come to this one alone, and are looked for here.
     let mut raised = None;
