@@ -70,7 +70,7 @@ def test_other_old_rows_are_said(place):
     # Rows that are among the old ones stay out.
     small(from_pretrained=place / "model", progress=said.append, epochs=1).fit(texts[:8] + news()[0], labels[:8] + news()[1], old=rows())
     (text,) = [event["text"] for event in said if event.get("about") == "note"]
-    assert text == "8 rows of fit(X, y) left out, for texts that are among the old rows"
+    assert text == "8 rows left out of the new data, for texts that are among the old rows"
 
 
 def test_an_interrupt_saves_and_a_later_fit_goes_on(place, tmp_path):

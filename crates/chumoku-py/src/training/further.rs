@@ -97,7 +97,8 @@ pub(super) fn data(
                 .into(),
         );
     }
-    let data = TrainingData::further(&known.labels, old.as_ref(), &load(&run.file, "fit(X, y)")?, old.is_some())?;
+    let mut data = TrainingData::further(&known.labels, old.as_ref(), &load(&run.file, "fit(X, y)")?, old.is_some())?;
+    data.notes.extend(known.held_out_again(&data));
     data.notes.iter().for_each(|text| note(text.clone()));
     Ok(data)
 }
