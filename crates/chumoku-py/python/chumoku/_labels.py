@@ -40,25 +40,32 @@ def check_distinct(labels: Iterable[Any]) -> None:
 def sorted_classes(labels: list) -> tuple[Any, list[int]]:
     """An array of different labels, in their own type where NumPy has one, sorted as scikit-learn sorts them; and their places.
 
-    Those of types that have no order, as members of an enumeration, are sorted by their texts.
+    Those of types that have no order, as members of an enumeration, are sorted by their texts. Without NumPy they are a list.
     """
-    import numpy
-
+    try:
+        import numpy
+    except ModuleNotFoundError:
+        order = _sorted_places(labels)
+        return [labels[place] for place in order], order
     array = numpy.asarray(labels)
     # What NumPy makes of numbers and texts together, or of integers that are too large, is something else.
     is_own = array.ndim == 1 and array.dtype != object and all(bool(a == b) for a, b in zip(array, labels))
     if is_own:
         array, first = numpy.unique(array, return_index=True)
         return array, first.tolist()
-    places = range(len(labels))
-    try:
-        order = sorted(places, key=lambda i: labels[i])
-    except TypeError:
-        order = sorted(places, key=lambda i: (type(labels[i]).__name__, str(labels[i])))
+    order = _sorted_places(labels)
     array = numpy.empty(len(labels), object)
     for at, place in enumerate(order):
         array[at] = labels[place]
     return array, order
+
+
+def _sorted_places(labels: list) -> list[int]:
+    places = range(len(labels))
+    try:
+        return sorted(places, key=lambda i: labels[i])
+    except TypeError:
+        return sorted(places, key=lambda i: (type(labels[i]).__name__, str(labels[i])))
 
 
 def own(label: Any) -> Any:
