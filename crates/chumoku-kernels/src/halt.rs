@@ -35,6 +35,13 @@ pub fn until<R>(flag: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> Result<R, H
     })
 }
 
+/// Runs `work` that belongs to no other: a thread that waits within [`until`] may be given it by a pool, and whoever ends what waits
+/// does not end this.
+pub fn apart<R>(work: impl FnOnce() -> R) -> R {
+    let _restore = Flag::of(None).enter();
+    work()
+}
+
 /// Ends the work of [`until`] that this belongs to, if its flag is set. Operations call this; so may long work without any.
 #[inline]
 pub fn check() {
@@ -112,6 +119,20 @@ mod tests {
             let other = Arc::new(AtomicBool::new(false));
             assert_eq!(until(&other, || side_by_side(0..3, |i: u32| Ok::<_, ()>(i)).map(|all| all.len())), Ok(Ok(3)));
         });
+    }
+
+    #[test]
+    fn work_apart_goes_on_within_what_has_ended() {
+        let flag = Arc::new(AtomicBool::new(true));
+        let found = until(&flag, || {
+            let inner = apart(|| {
+                check();
+                side_by_side(0..9, |i: u32| Ok::<_, ()>(i)).map(|all| all.len())
+            });
+            assert_eq!(inner, Ok(9));
+            check();
+        });
+        assert_eq!(found, Err(Halted));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::models::{borrowed, on_pool, room};
 use crate::pages::Page;
 use chumoku::data::Span;
 use chumoku::explain::AskedSpan;
+use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
 use chumoku::{Caution, ModelKind, NgramClassifier, Prediction, TextClassifier, TextTagger, pair, row};
@@ -140,6 +141,27 @@ impl Classifier {
             Model::Ngrams(model) => model.config().hierarchy.as_ref(),
         };
         tree.map(|tree| probabilities.iter().map(|row| tree.answer(row)).collect())
+    }
+
+    /// Labels, a list for each text, as the model tells them where they stand in a tree; else None.
+    fn tidied(&self, labels: Vec<Vec<String>>) -> Option<Vec<Vec<String>>> {
+        let (tree, several) = match &self.0 {
+            Model::Network(model) => (model.config().hierarchy.as_ref(), !model.config().problem.is_one_class()),
+            Model::Ngrams(model) => (model.config().hierarchy.as_ref(), false),
+        };
+        let of_row = |tree: &Hierarchy, labels: &Vec<String>| match several {
+            true => tree.complete(labels),
+            false => labels.iter().map(|label| tree.tidy(label)).collect(),
+        };
+        tree.map(|tree| labels.iter().map(|row| of_row(tree, row)).collect())
+    }
+
+    /// Thresholds of labels, none below those above it where they stand in a tree.
+    fn raised(&self, mut thresholds: Vec<f32>) -> Vec<f32> {
+        if let Some(tree) = self.network().and_then(|model| model.config().hierarchy.as_ref()) {
+            tree.raise(&mut thresholds);
+        }
+        thresholds
     }
 
     /// Why this text gets its answer; `name` is what the model is called.

@@ -140,7 +140,7 @@ impl Generator {
         sampling.check().map_err(|failed| error(&failed.into()))?;
         let messages: Option<Vec<ChatMessage>> = messages
             .map(|messages| messages.into_iter().map(|(role, content)| ChatMessage::new(role, content)).collect());
-        let (model, pool) = (Arc::clone(&self.0), pool::the_pool()?);
+        let (model, pool) = (Arc::clone(&self.0), pool::own_pool()?);
         // One piece waits to be taken: a text that nobody reads is not written on.
         let (sender, pieces) = sync_channel(1);
         std::thread::spawn(move || {

@@ -73,7 +73,8 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
         Place::OpenMp(_) | Place::Pool => {}
     }
     let pool = the_pool()?;
-    Ok(py.detach(|| pool.install(work)))
+    // A thread of the pool that waits in a call which Ctrl-C ends may take this up.
+    Ok(py.detach(|| pool.install(|| halt::apart(work))))
 }
 
 /// Runs on the pool what may take long, without the lock of the interpreter. On Ctrl-C it ends at its next operation, and what the
@@ -115,6 +116,17 @@ pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
     }
 }
 
+/// A pool with as many threads as calls use, for work that outlives a call or may wait for Python: no thread that others wait for is
+/// held by it.
+pub(crate) fn own_pool() -> PyResult<ThreadPool> {
+    built(threads(None))
+}
+
+fn built(threads: usize) -> PyResult<ThreadPool> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("chumoku-{i}")).build();
+    pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))
+}
+
 /// The pool of this process with as many threads as calls use, made if it is not there yet.
 pub(crate) fn the_pool() -> PyResult<&'static ThreadPool> {
     let (process, threads) = (std::process::id(), threads(None));
@@ -126,9 +138,7 @@ pub(crate) fn the_pool() -> PyResult<&'static ThreadPool> {
             }
             link = &made.next;
         }
-        let name = |i| format!("chumoku-{i}");
-        let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
-        let pool = pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))?;
+        let pool = built(threads)?;
         // Another thread may have been faster; then this pool ends, and what is there is looked at.
         let _ = link.set(Box::new(Made { process, threads, pool, next: OnceLock::new() }));
     }

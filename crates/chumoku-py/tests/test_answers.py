@@ -329,6 +329,22 @@ def test_classes_in_a_tree(tmp_path):
     assert "travel / plane" in plain.classes_.tolist()
 
 
+def test_labels_in_a_tree():
+    things = {"home/kitchen": "pan", "home / garden": "lawn", "travel/train": "rail"}
+    kinds = list(things)
+    labels = [[kinds[i % 3], kinds[(i + 1) % 3]] if i % 2 else [kinds[i % 3]] for i in range(160)]
+    texts = [f"The {' and the '.join(things[label] for label in own)}, number {i}." for i, own in enumerate(labels)]
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
+    assert model.classes_.tolist() == ["home", "home/garden", "home/kitchen", "travel", "travel/train"]
+    # Labels are compared as the model tells them: with those above them.
+    found = model.predict(texts)
+    assert model.score(texts, labels) == model.score(texts, found) * model.score(texts, labels) > 0.8
+    plain = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, [own[0] for own in labels])
+    assert plain.score(texts, [own[0] for own in labels]) == plain.score(texts, [own[0].replace(" / ", "/") for own in labels]) > 0.6
+    for own in model.predict(texts, threshold={"home": 0.999999}) + model.predict(texts, threshold={"home/kitchen": 0.000001}):
+        assert all("/" not in label or label.split("/")[0] in own for label in own), own
+
+
 def test_columns_beside_the_text_are_read(tmp_path):
     texts, labels, _ = uncertain(60)
     rows = "".join(f"{text},{i % 7},{label}\n" for i, (text, label) in enumerate(zip(texts, labels)))

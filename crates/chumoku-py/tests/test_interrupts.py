@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -87,6 +89,52 @@ def test_other_threads_are_not_ended():
     ends(lambda: model.explain(story))
     thread.join()
     np.testing.assert_array_equal(found[0], expected)
+
+
+def test_work_of_other_threads_on_the_same_pool_goes_on():
+    texts, labels = rows(120)
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
+    writer = chumoku.LanguageModel(epochs=1, progress=None).fit(text())
+    expected = "".join(writer.generate("The cat", max_tokens=20))
+    query = np.random.default_rng(0).standard_normal((2, 4, 512, 32)).astype(np.float32)
+    attended = chumoku.attention(query, query, query)
+    found, is_over = [], threading.Event()
+
+    def others():
+        while not is_over.is_set():
+            try:
+                found.append("".join(writer.generate("The cat", max_tokens=20)) == expected)
+                found.append(np.array_equal(chumoku.attention(query, query, query), attended))
+                found.append(len(chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels).classes_) == 2)
+            except BaseException as error:
+                found.append(error)
+
+    thread = threading.Thread(target=others)
+    thread.start()
+    many = [long(300, seed) for seed in range(8)] * 600
+    try:
+        for _ in range(6):
+            ends(lambda: model.predict(many))
+    finally:
+        is_over.set()
+        thread.join()
+    assert len(found) > 5 and all(each is True for each in found), found
+
+
+def test_what_is_asked_while_a_text_is_written_is_answered():
+    code = """
+import chumoku
+from test_classifier import rows
+from test_models import text
+chumoku.set_num_threads(1)
+writer = chumoku.LanguageModel(epochs=1, progress=None).fit(text())
+model = chumoku.TextClassifier(model="ngrams", progress=None).fit(*rows(60))
+pieces = [model.predict([piece + " good"])[0] for piece in writer.generate("The cat", max_tokens=20)]
+streams = [writer.generate("The cat", max_tokens=9) for _ in range(3)]
+print(len(pieces), sum(len(list(stream)) for stream in streams))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=os.path.dirname(__file__), timeout=120)
+    assert found.returncode == 0 and int(found.stdout.split()[0]) > 3, found
 
 
 def test_what_a_handler_raises_is_raised():

@@ -20,6 +20,11 @@ class Colour(enum.Enum):
     BLUE = 2
 
 
+class Part(enum.Enum):
+    item = "item"
+    service = "service"
+
+
 class Rank(enum.IntEnum):
     LOW = 10
     HIGH = 2
@@ -49,7 +54,7 @@ def choose(no, yes):
      (datetime.datetime(2026, 1, 2, 3), datetime.datetime(2026, 1, 1), "O"), (fractions.Fraction(1, 2), fractions.Fraction(1, 3), "O"),
      (True, False, "b"), (10, 9, "i"), (2.5, -1.0, "f"), (np.int16(7), np.int16(-7), "i"), (np.float32(0.1), np.float32(2), "f"),
      (np.str_("b"), np.str_("a"), "U"), (np.bool_(True), np.bool_(False), "b"), (1, "a", "O"), (2**70, 3, "O"), (b"b", b"a", "S"),
-     (Rank.LOW, Rank.HIGH, "i"), (Named.YES, Named.NO, "O"), (np.datetime64("2026-02-01"), np.datetime64("2025-01-01"), "M")],
+     (Rank.LOW, Rank.HIGH, "O"), (Named.YES, Named.NO, "O"), (np.datetime64("2026-02-01"), np.datetime64("2025-01-01"), "M")],
 )  # fmt: skip
 def test_a_label_comes_back_as_it_was_given(no, yes, kind):
     model, texts, labels = fitted(choose(no, yes))
@@ -140,3 +145,21 @@ def test_scikit_learn_with_labels_that_are_objects():
     model = chumoku.TextClassifier(model="ngrams", progress=None)
     found = sklearn.cross_val_predict(model, texts, days, cv=2)
     assert found.dtype.kind == "M" and (found == days).mean() > 0.8
+
+
+def test_shares_are_numbers_and_members_have_any_name():
+    texts, labels = rows(120)
+    kinds = sorted(set(labels))
+    parts = [Part.item if label == kinds[0] else Part.service for label in labels]
+    model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, parts)
+    assert set(model.predict(texts, threshold={Part.item: np.float32(0.25)})) == {Part.item, Part.service}
+    with pytest.raises(ValueError, match="a share"):
+        model.predict(texts, threshold={Part.item: True})
+
+
+@pytest.mark.parametrize("kinds", [(True, 0), (1, 2.5), ("one", 1)])
+def test_labels_of_two_types_stay_what_they_are(kinds):
+    texts, labels = rows(120)
+    names = sorted(set(labels))
+    model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, [kinds[names.index(label)] for label in labels])
+    assert {(type(label), label) for label in model.predict(texts)} == {(type(kind), kind) for kind in kinds}

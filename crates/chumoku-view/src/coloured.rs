@@ -6,6 +6,7 @@ use crate::picture::{Paint, Theme, hex};
 use chumoku::explain::MarkedWord;
 use chumoku::lang::Lang;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// Steps of an effect's colour to either side.
 const STEPS: i32 = 8;
@@ -46,11 +47,12 @@ pub(crate) fn colours() -> String {
     style
 }
 
-/// Words in colours, at the most so many; `more` says whether a word is marked, and what stands behind its number.
-pub(crate) fn words(words: &[MarkedWord], shown: usize, more: &dyn Fn(usize) -> (bool, String)) -> String {
+/// Those of the words that are `shown`, in colours; `more` says whether a word is marked, and what stands behind its number.
+pub(crate) fn words(words: &[MarkedWord], shown: Range<usize>, more: &dyn Fn(usize) -> (bool, String)) -> String {
     let most = most(words);
     let mut out = String::new();
-    for (i, word) in words.iter().take(shown).enumerate() {
+    let end = shown.end;
+    for (i, word) in words.iter().enumerate().take(end).skip(shown.start) {
         let text = marked_up(&word.text);
         let space = if word.is_spaced { " " } else { "" };
         let step = word.effect.map_or(0, |effect| (effect / most.max(f32::MIN_POSITIVE) * STEPS as f32).round() as i32);
@@ -64,7 +66,7 @@ pub(crate) fn words(words: &[MarkedWord], shown: usize, more: &dyn Fn(usize) -> 
             }
         };
     }
-    if words.len() > shown {
+    if words.len() > end {
         out.push_str(" …");
     }
     out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import pathlib
 import re
 from typing import Any, Iterable, Mapping
@@ -213,6 +214,7 @@ class TextClassifier(Predictor):
                 return self.classes_[_reaching(probabilities, least)]
             thresholds = numpy.asarray(thresholds, numpy.float32)
             thresholds[self._order] = [own if x is None else x for x, own in zip(least, thresholds[self._order])]
+            thresholds = self._model.raised(thresholds.tolist())
         if thresholds is None:
             if self._model.answers([]) is None:
                 return self.classes_[probabilities.argmax(1)]
@@ -240,7 +242,7 @@ class TextClassifier(Predictor):
             else:
                 each = {self._place(what, label): x for label, x in given.items()}
             for place, x in each.items():
-                if not isinstance(x, (int, float)) or not 0 <= x <= 1:
+                if not isinstance(x, numbers.Real) or isinstance(x, bool) or not 0 <= x <= 1:
                     raise ValueError(f"{what}: expected a share from 0 to 1, got {x!r}")
                 label = own(self.classes_[place])
                 if what == "precision_at_least":
@@ -293,7 +295,7 @@ class TextClassifier(Predictor):
         """The share of texts whose most probable class is their label, or all of whose labels are those predicted."""
         import numpy
 
-        labels = labels_of(y)
+        labels = self._as_answered(labels_of(y))
         found = self.predict(X)
         if self._model.thresholds is not None and not self._is_indicator:
             check_as_many(found, labels, "a list of labels")
@@ -301,6 +303,16 @@ class TextClassifier(Predictor):
         check_as_many(found, labels, "a label")
         found = found.tolist() if self._is_indicator else found
         return float(numpy.mean([a == b for a, b in zip(found, labels)])) if labels else float("nan")
+
+    def _as_answered(self, labels: list) -> list:
+        """Labels that stand in a tree as the model tells them: with the labels above them, without white space around names."""
+        several = [list(label) if isinstance(label, (list, tuple, set)) else [label] for label in labels]
+        if not all(isinstance(label, str) for row in several for label in row):
+            return labels
+        found = self._fitted().tidied(several)
+        if found is None:
+            return labels
+        return [row if isinstance(label, (list, tuple, set)) else row[0] for row, label in zip(found, labels)]
 
     def _open(self, folder: pathlib.Path) -> Any:
         model = self._loaded(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Iterable
 
 from ._inputs import listed
@@ -49,7 +50,7 @@ def sorted_classes(labels: list) -> tuple[Any, list[int]]:
         return [labels[place] for place in order], order
     array = numpy.asarray(labels)
     # What NumPy makes of numbers and texts together, or of integers that are too large, is something else.
-    is_own = array.ndim == 1 and array.dtype != object and all(bool(a == b) for a, b in zip(array, labels))
+    is_own = array.ndim == 1 and array.dtype != object and all(_is_same(a, b) for a, b in zip(array, labels))
     if is_own:
         array, first = numpy.unique(array, return_index=True)
         return array, first.tolist()
@@ -58,6 +59,12 @@ def sorted_classes(labels: list) -> tuple[Any, list[int]]:
     for at, place in enumerate(order):
         array[at] = labels[place]
     return array, order
+
+
+def _is_same(found: Any, label: Any) -> bool:
+    import numpy
+
+    return bool(found == label) and (isinstance(label, numpy.generic) or type(own(found)) is type(label))
 
 
 def _sorted_places(labels: list) -> list[int]:
@@ -70,4 +77,6 @@ def _sorted_places(labels: list) -> list[int]:
 
 def own(label: Any) -> Any:
     """A label out of an array: Python's own, but for times."""
-    return label.item() if hasattr(label, "item") and label.dtype.kind not in "Mm" else label
+    numpy = sys.modules.get("numpy")
+    is_from_array = numpy is not None and isinstance(label, numpy.generic) and label.dtype.kind not in "Mm"
+    return label.item() if is_from_array else label

@@ -360,7 +360,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
     let known = pool::run_long(py, || further::known(&run))?.map_err(|failed| error(&failed))?;
     let kind = run.kind(known.as_ref())?;
     let options = run.options(kind)?;
-    let pool = pool::the_pool()?;
+    let pool = pool::own_pool()?;
     let stop = AtomicBool::new(false);
     let (halt, out): (_, &Path) = (&stop, &run.out);
     let (sender, told) = mpsc::channel();

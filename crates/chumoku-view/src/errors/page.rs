@@ -96,7 +96,7 @@ fn article(error: &ConfidentError, place: usize, lang: Lang, element: &mut Strin
         place + 1,
         100.0 * error.probability,
     );
-    element.push_str(&words(&error.words, MOST_WORDS, &|_| (false, String::new())));
+    element.push_str(&words(&error.words, 0..MOST_WORDS, &|_| (false, String::new())));
     element.push_str("</p></article>\n");
 }
 

@@ -13,6 +13,8 @@ use chumoku::lang::{Lang, clean, clean_text};
 
 /// Columns of a span's text in a sentence.
 const SPAN: usize = 40;
+/// Spans and words of a map.
+const MOST: [usize; 2] = [40, 120];
 
 /// How many spans there are.
 fn said_count(tagged: &TaggedText, lang: Lang) -> String {
@@ -229,9 +231,11 @@ pub fn tagged_figure(tagged: &TaggedText, lang: Lang) -> Figure {
                 let (text, label) = (clean_text(&span.span.text), clean_text(&span.span.span.label));
                 format!("{text} {label}")
             };
-            let words = spans[0].words.iter().map(|word| clean(&word.text)).collect();
+            let spans = &spans[..spans.len().min(MOST[0])];
+            let words = spans[0].words.iter().take(MOST[1]).map(|word| clean(&word.text)).collect();
+            let of_span = |span: &ExplainedSpan| span.words.iter().take(MOST[1]).map(|word| word.effect).collect();
             let values: Vec<Option<f32>> =
-                spans.iter().flat_map(|span| span.words.iter().map(|word| word.effect)).collect();
+                spans.iter().flat_map(|span| -> Vec<Option<f32>> { of_span(span) }).collect();
             let most = values.iter().flatten().fold(0.0_f32, |most, x| most.max(x.abs()));
             let axis = |name: &str, labels, is_numbered| Axis { name: name.to_owned(), labels, is_numbered };
             let map = Map {
@@ -244,6 +248,14 @@ pub fn tagged_figure(tagged: &TaggedText, lang: Lang) -> Figure {
             (lang.pick("Each word's effect on each span", "各語が各スパンに与える影響").to_owned(), Content::Map(map))
         }
     };
-    let notes = if tagged.spans.is_empty() { Vec::new() } else { vec![said_method(tagged, lang)] };
+    let mut notes = if tagged.spans.is_empty() { Vec::new() } else { vec![said_method(tagged, lang)] };
+    let is_cut = tagged.spans.len() > MOST[0] || tagged.spans.first().is_some_and(|span| span.words.len() > MOST[1]);
+    if is_cut && tagged.spans.len() > 1 {
+        let [spans, words] = MOST;
+        notes.push(match lang {
+            Lang::En => format!("The first {spans} spans and {words} words at most; --json has all."),
+            Lang::Ja => format!("最初の {spans} スパン、{words} 語まで（すべては --json に）。"),
+        });
+    }
     Figure { title, subtitle, notes, content, lang }
 }

@@ -8,11 +8,12 @@ use crate::marked_up;
 use chumoku::explain::{Against, ExplainedSpan, Explanation, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, clean, clean_text};
 use std::fmt::Write;
+use std::ops::Range;
 
 /// Spans on the page.
 const MOST_SPANS: usize = 200;
-/// Words of a text in each.
-const MOST_WORDS: usize = 2_000;
+/// Words of a text in each: all of a short text, else those around the span.
+const MOST_WORDS: usize = 120;
 /// Features of a span in its table.
 const MOST_FEATURES: usize = 30;
 
@@ -90,6 +91,7 @@ fn article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, 
         "<article><h2>{number} <bdi>{text}</bdi> <ins><bdi>{label}</bdi></ins> {percent:.1} % <small>{place}</small></h2>"
     );
     let own = inside(tagged, span);
+    let shown = around(&own);
     let behind = |i: usize| {
         let halves = [&span.network, &span.crf].map(|half| half.as_ref().and_then(|half| half.effects.get(i)));
         match halves {
@@ -98,8 +100,9 @@ fn article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, 
             _ => String::new(),
         }
     };
-    let text = words(&span.words, MOST_WORDS, &|i| (own.get(i) == Some(&true), behind(i)));
-    let _ = writeln!(element, "<p class=\"text\" dir=\"auto\">{text}</p>");
+    let text = words(&span.words, shown.clone(), &|i| (own.get(i) == Some(&true), behind(i)));
+    let before = if shown.start > 0 { "… " } else { "" };
+    let _ = writeln!(element, "<p class=\"text\" dir=\"auto\">{before}{text}</p>");
     if span.network.is_some() {
         let halves = say(&|lang| said_halves(span, lang).unwrap_or_default());
         let _ = writeln!(element, "<p class=\"halves\">{halves}</p>");
@@ -112,6 +115,13 @@ fn article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, 
         element.push_str("</details>\n");
     }
     element.push_str("</article>\n");
+}
+
+/// The words that are shown, of those that are the span or not.
+fn around(own: &[bool]) -> Range<usize> {
+    let first = own.iter().position(|is_own| *is_own).unwrap_or(0);
+    let start = first.saturating_sub(MOST_WORDS / 2).min(own.len().saturating_sub(MOST_WORDS));
+    start..(start + MOST_WORDS).min(own.len())
 }
 
 /// Every part of a difference, which they add up to.

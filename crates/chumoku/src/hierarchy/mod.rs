@@ -184,6 +184,22 @@ impl Hierarchy {
         (1..=self.depth()).take_while(|&level| self.at_level(class, level) == self.at_level(other, level)).count()
     }
 
+    /// Labels that do not exclude each other as the model tells them: with those above them, each once, and unknown ones as they are.
+    pub fn complete(&self, labels: &[String]) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for label in labels.iter().map(|label| self.tidy(label)) {
+            let node = self.nodes.iter().position(|node| node.name == label);
+            let above = node.into_iter().flat_map(|node| self.above(node));
+            let names = above.map(|node| self.nodes[node].name.clone()).chain([label]);
+            for name in names {
+                if !found.contains(&name) {
+                    found.push(name);
+                }
+            }
+        }
+        found
+    }
+
     /// A label as the model's classes are written: white space around the names of a path does not count.
     pub fn tidy(&self, label: &str) -> String {
         let tidied = self.separator.as_deref().and_then(|separator| paths::tidied(label, separator));
@@ -299,6 +315,9 @@ mod tests {
         assert_eq!(tree.closed(&[3]), [0, 1, 3]);
         assert_eq!(tree.closed(&[4, 1]), [1, 2, 4]);
         assert_eq!(tree.closed(&[]), [0u32; 0]);
+        let complete = |labels: &[&str]| tree.complete(&labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>());
+        assert_eq!(complete(&["b / z", "b", "new"]), ["b/z", "b", "new"]);
+        assert_eq!(complete(&["a/x/y", "a/x"]), ["a/x/y", "a/x", "a"]);
     }
 
     #[test]

@@ -210,6 +210,16 @@ fn old_rows(
     let mut data: Option<TrainingData> = None;
     for source in sources {
         let options = source.options();
+        let held_out = [&source.valid, &source.test].into_iter().flatten().find(|name| !Path::new(name).is_file());
+        if let (true, Some(name)) = (given.is_empty() && Path::new(&source.train).is_file(), held_out) {
+            let train = &source.train;
+            return Err(Usage(tr!(
+                "--from {folder}: {name}, whose rows were held out, is not there; put it back, or give --old {train} to hold out some of its rows \
+                 in their place",
+                "--from {folder}: 検証・テスト用の {name} がありません。元に戻すか、--old {train} を指定してその一部を代わりに使ってください"
+            ))
+            .into());
+        }
         let read = |name: &str| {
             if given.is_empty() && !Path::new(name).is_file() {
                 return Err(anyhow::Error::from(Usage(tr!(
