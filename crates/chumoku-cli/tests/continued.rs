@@ -68,6 +68,16 @@ fn new_classes_are_learnt_and_old_ones_kept() {
         assert_eq!(change(&two, rows_of)["rows"], one["rows"][part]);
     }
     assert_eq!(Some(was), one["accuracy"].as_f64());
+    // On validation rows the network is told alone: as it was at its best epoch.
+    let best = format!("\"epoch\":{},", one["best_epoch"]);
+    let log = place.read("one/log.jsonl");
+    let best = log.lines().find(|line| line.contains(&best) && line.contains("valid_accuracy")).unwrap();
+    let best: Value = serde_json::from_str(best).unwrap();
+    let [of_network, _] = accuracy(&two, "old_valid");
+    assert!((best["valid_accuracy"].as_f64().unwrap() - of_network).abs() < 1e-6, "{best} {of_network}");
+    // Smaller steps than from scratch.
+    let [scratch, further] = [&one, &two].map(|metrics| metrics["plan"]["learning_rate"].as_f64().unwrap());
+    assert!((further / scratch - 0.3).abs() < 1e-6, "{further} {scratch}");
     assert!(place.read("two/README.md").contains("## Before and after"));
     assert!(place.read("two/README.md").contains("trained further with Chumoku"));
     // Its tokens are those of before, and its weights begin where they were.

@@ -28,9 +28,14 @@ fn every_task_is_told_with_its_scores() {
 
     train(&["--label", "label", "--epochs", "1", "--out", "classes"]);
     let (text, about) = told(&place, "classes");
-    for part in
-        ["task          one of 3 classes", "labels        a/x, a/y, b", "a tree of 2 levels", "accuracy", "seed 42"]
-    {
+    for part in [
+        "task          one of 3 classes",
+        "labels        a/x, a/y, b",
+        "a tree of 2 levels",
+        "accuracy",
+        "on the test rows",
+        "seed 42",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let metrics = place.json("classes/metrics.json");

@@ -242,7 +242,7 @@ class TextClassifier(Predictor):
             else:
                 each = {self._place(what, label): x for label, x in given.items()}
             for place, x in each.items():
-                if not isinstance(x, numbers.Real) or isinstance(x, bool) or not 0 <= x <= 1:
+                if not isinstance(x, numbers.Real) or isinstance(x, bool) or not 0 <= float(x) <= 1:
                     raise ValueError(f"{what}: expected a share from 0 to 1, got {x!r}")
                 label = own(self.classes_[place])
                 if what == "precision_at_least":

@@ -179,3 +179,18 @@ fn table(against: &Against, lang: Lang, element: &mut String) {
     );
     element.push_str("</tbody></table></div>\n");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_around_a_span_are_shown_and_no_more() {
+        let own = |n: usize, at: usize| (0..n).map(|i| i == at).collect::<Vec<bool>>();
+        assert_eq!(around(&own(50, 49)), 0..50);
+        assert_eq!(around(&own(1000, 500)), 440..560);
+        assert_eq!(around(&own(1000, 3)), 0..120);
+        assert_eq!(around(&own(1000, 999)), 880..1000);
+        assert_eq!(around(&[]), 0..0);
+    }
+}

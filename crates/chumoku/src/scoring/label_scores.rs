@@ -256,6 +256,21 @@ fn log_loss(probabilities: &[Vec<f32>], truth: &[Vec<u32>]) -> f64 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn levels_are_scored_by_themselves() {
+        let labels = ["a", "a/x", "a/y", "b"].map(String::from);
+        let tree = crate::hierarchy::Paths::Separator("/".into()).hierarchy(&labels).unwrap();
+        let truth = [vec![0, 1], vec![0, 2], vec![3], vec![0, 1]];
+        let predicted = [vec![0, 1], vec![0, 1], vec![], vec![0, 3]];
+        let scores = LabelScores::of(&truth, &predicted, None, &labels, 1).at_levels(Some(&tree));
+        let [first, second] = &scores.levels[..] else { panic!("{scores:?}") };
+        // a: 3 of 3 right; b: one there, one predicted, none right.
+        assert_eq!((first.level, first.labels, first.micro_f1, first.macro_f1), (1, 2, 0.75, 0.5));
+        // a/x: 1 of 2 there, 2 predicted, 1 right; a/y: 1 there, none predicted.
+        assert_eq!((second.labels, second.micro_f1, second.macro_f1), (2, 0.4, 0.25));
+        assert!(LabelScores::of(&truth, &predicted, None, &labels, 1).at_levels(None).levels.is_empty());
+    }
+
     fn named(count: usize) -> Vec<String> {
         (0..count).map(|i| format!("label {i}")).collect()
     }
