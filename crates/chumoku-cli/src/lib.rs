@@ -24,7 +24,9 @@ mod threads;
 mod usage;
 
 use chumoku::tr;
+use chumoku::train::Crew;
 use std::ffi::OsString;
+use std::sync::OnceLock;
 use usage::Usage;
 
 /// What a process ends with: `std`'s does not tell its number.
@@ -47,9 +49,33 @@ impl From<u8> for ExitCode {
     }
 }
 
+/// How the command was called.
+struct Call {
+    words: Vec<String>,
+    crew: Option<Crew>,
+}
+
+static CALL: OnceLock<Call> = OnceLock::new();
+
+/// The words that the command was called with, its own name first: not those of the process, which may be Python.
+fn called() -> impl Iterator<Item = String> {
+    CALL.get().into_iter().flat_map(|call| call.words.iter().cloned())
+}
+
+/// This process's part in a run that several share.
+fn crew() -> Option<Crew> {
+    CALL.get().and_then(|call| call.crew.clone())
+}
+
 /// Runs the command with these arguments, the first of which is its own name. It prints to the standard streams, has rayon's
 /// global pool for itself, and takes Ctrl-C: a process runs it once.
 pub fn run(args: Vec<OsString>) -> ExitCode {
+    run_in(args, None)
+}
+
+/// [`run`], where `train` shares its steps with other processes.
+pub fn run_in(args: Vec<OsString>, crew: Option<Crew>) -> ExitCode {
+    let _ = CALL.set(Call { words: args.iter().map(|word| word.to_string_lossy().into_owned()).collect(), crew });
     usage::choose_lang(args.iter().skip(1).cloned());
     let args = match args::Args::of(args) {
         Ok(args) => args,

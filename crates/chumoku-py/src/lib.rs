@@ -2,12 +2,13 @@
 //!
 //! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
 //! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
-//! for what is wrong with labelled texts. Names, defaults, shapes
+//! for what is wrong with labelled texts; `crew` has training that several processes share. Names, defaults, shapes
 //! and errors that users meet are the package's: `python/chumoku`.
 
 mod addresses;
 mod answers;
 mod attention;
+mod crew;
 mod doctor;
 mod microscope;
 mod models;
@@ -50,6 +51,8 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pool::use_openmp, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
+    module.add_function(wrap_pyfunction!(crew::run_in_crew, module)?)?;
+    module.add_function(wrap_pyfunction!(crew::joined_gradients, module)?)?;
     Ok(())
 }
 

@@ -95,6 +95,9 @@ pub enum Error {
     /// The caller stopped training before there was a model.
     #[error("{}", tr!("training: stopped before there was a model", "学習: モデルができる前に中止されました"))]
     Interrupted,
+    /// This process helped another one to train, to the end: the model is there.
+    #[error("{}", tr!("training: helped to the end; the model is where the leader writes it", "学習: 最後まで手伝いました。モデルは主プロセスの出力先にあります"))]
+    Helped,
 }
 
 impl From<TokenizerError> for Error {
@@ -158,7 +161,7 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Nn(error) => !matches!(error, Nn::Kernel(_) | Nn::NotANumber),
-            Error::NotFinite(_) | Error::Interrupted | Error::Tokenizer(_) | Error::Ngram(_) => false,
+            Error::NotFinite(_) | Error::Interrupted | Error::Helped | Error::Tokenizer(_) | Error::Ngram(_) => false,
             Error::Io { source, .. } => !is_full(source.kind()),
             Error::Writing { source, .. } => is_no_place(source.kind()),
             Error::Data(error) => error.is_usage(),

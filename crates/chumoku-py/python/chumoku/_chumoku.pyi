@@ -28,8 +28,10 @@ __all__ = [
     "get_num_threads",
     "instruction_set",
     "joined",
+    "joined_gradients",
     "model_kind",
     "run_command",
+    "run_in_crew",
     "set_num_threads",
     "span_f1",
     "train",
@@ -123,6 +125,10 @@ def get_num_threads() -> int: ...
 def use_openmp(address: int) -> None: ...
 def instruction_set() -> str: ...
 def run_command(args: Sequence[str]) -> int: ...
+def run_in_crew(args: Sequence[str], crew: Any, leads: bool) -> int: ...
+def joined_gradients(
+    parts: Sequence[tuple[float, float, int]], grads: Sequence[_Array], sum: _Array
+) -> tuple[float, float, int]: ...
 
 @final
 class Classifier:

@@ -87,6 +87,7 @@ fn from_scratch(
         epochs: None,
         resume: false,
         watch: None,
+        crew: None,
         ..options.clone()
     };
     let network = Network::new(data, &options)?;

@@ -74,7 +74,7 @@ pub(super) fn cross_validate<A: Answer>(
         }
         let folder = tempfile::tempdir().map_err(Error::writing("creating a folder in", std::env::temp_dir()))?;
         let mut training = Training::to(folder.path());
-        training.options = TrainOptions { folds: None, resume: false, watch: None, ..options.clone() };
+        training.options = TrainOptions { folds: None, resume: false, watch: None, crew: None, ..options.clone() };
         training.stop = stop;
         let number = fold + 1;
         training.observe = Box::new(|event: Event<'_>| {

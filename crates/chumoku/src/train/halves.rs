@@ -2,6 +2,7 @@
 
 use super::beside::Worth;
 use super::classifier_task::{Classify, ngram_footing};
+use super::crew::Crew;
 use super::memory::Held;
 use super::names::label;
 use super::network::Network;
@@ -42,6 +43,10 @@ pub(super) fn train<A: Target>(
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Whole> {
+    if options.crew.as_ref().is_some_and(Crew::is_helper) {
+        // The n-grams are the leader's.
+        return help(data, (options, out, stop), observe);
+    }
     let before = Held::measure();
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let mut ngrams = super::ngrams::fit(data, "baseline", (&options.set.ngrams(), weights.as_deref()), stop, observe)?;
@@ -97,6 +102,18 @@ pub(super) fn train<A: Target>(
         thresholds: None,
     };
     Ok(Whole { classifier, plan, ended, weights, found, seconds, worth, before })
+}
+
+/// Helps another process with the network's steps.
+fn help<A: Target>(
+    data: &TrainingData<A>,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Whole> {
+    let network = Network::new(data, options)?;
+    let model = Classifier::new(network.plan.model.clone())?;
+    let task = Classify::new(data, &network, &model)?;
+    run(&task, options, None, out, stop, observe).and(Err(Error::Helped))
 }
 
 /// Once all is chosen: the n-grams learn from the validation rows too. Whoever interrupted the run does not wait for that.

@@ -42,6 +42,7 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "columns" => "列",
         "tune" => "調整",
         "trial" => "試行",
+        "crew" => "分散",
         same => same,
     };
     lang().pick(english, japanese)

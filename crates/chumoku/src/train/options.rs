@@ -2,6 +2,7 @@
 
 use super::adjust::Adjusted;
 use super::class_weights::ClassWeights;
+use super::crew::Crew;
 use super::plan::Freeze;
 use crate::nn::{Network, PositionKind};
 use crate::text::Unit;
@@ -49,6 +50,8 @@ pub struct TrainOptions {
     /// A text whose attention is recorded before training and after each epoch, in `log.jsonl`; of a translator a source
     /// and its translation with a tab between them. Does not change results.
     pub watch: Option<String>,
+    /// This process's part in a run that several processes share; alone if absent. Does not change results.
+    pub crew: Option<Crew>,
 }
 
 impl Default for TrainOptions {
@@ -70,6 +73,7 @@ impl Default for TrainOptions {
             resume: false,
             checkpoint_every: Duration::from_secs(30),
             watch: None,
+            crew: None,
         }
     }
 }

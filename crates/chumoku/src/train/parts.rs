@@ -35,6 +35,29 @@ pub struct Learnt {
     pub tokens: usize,
 }
 
+/// Parts of a batch, where there may be as many as `most`.
+pub(super) fn count(most: usize, batch: &[usize]) -> usize {
+    most.clamp(1, MOST_PARTS).min(batch.len()).max(1)
+}
+
+/// The rows of a part of a batch in `count` parts.
+///
+/// Rows of a batch lie by length, so every n-th gives parts of about the same size.
+pub(super) fn rows_of(batch: &[usize], part: usize, count: usize) -> Vec<usize> {
+    batch.iter().skip(part).step_by(count).copied().collect()
+}
+
+/// The share of each part in the whole, and what was learnt from that.
+pub(super) fn shares(learnt: &[Learnt]) -> (Vec<f32>, Learnt) {
+    let weight: f64 = learnt.iter().map(|part| part.weight).sum();
+    let whole = Learnt {
+        loss: learnt.iter().map(|part| part.loss * (part.weight / weight)).sum(),
+        weight,
+        tokens: learnt.iter().map(|part| part.tokens).sum(),
+    };
+    (learnt.iter().map(|part| (part.weight / weight) as f32).collect(), whole)
+}
+
 /// The gradients of a batch's parts.
 ///
 /// How many parts there are follows from the plan and the batch alone, and they are added in their order, so that results
@@ -70,22 +93,21 @@ impl PartGradients {
         batch: &[usize],
         learn: impl Fn(&[usize], usize, &mut Params<f32>) -> Result<Learnt> + Sync,
     ) -> Result<Learnt> {
-        let count = self.grads.len().min(batch.len()).max(1);
-        // Rows of a batch lie by length, so every n-th gives parts of about the same size.
-        let rows: Vec<Vec<usize>> =
-            (0..count).map(|part| batch.iter().skip(part).step_by(count).copied().collect()).collect();
+        let count = count(self.grads.len(), batch);
+        let rows: Vec<Vec<usize>> = (0..count).map(|part| rows_of(batch, part, count)).collect();
         let parts = self.grads[..count].iter_mut().zip(&rows).enumerate();
         let learnt = side_by_side(parts, |(part, (grads, rows))| {
             grads.clear();
             learn(rows, part, grads)
         })?;
-        let weight: f64 = learnt.iter().map(|part| part.weight).sum();
-        self.add(&learnt.iter().map(|part| (part.weight / weight) as f32).collect::<Vec<f32>>())?;
-        Ok(Learnt {
-            loss: learnt.iter().map(|part| part.loss * (part.weight / weight)).sum(),
-            weight,
-            tokens: learnt.iter().map(|part| part.tokens).sum(),
-        })
+        let (shares, whole) = shares(&learnt);
+        self.add(&shares)?;
+        Ok(whole)
+    }
+
+    /// The gradients of a batch, to be written by whoever learns from it elsewhere.
+    pub(super) fn grads_mut(&mut self) -> &mut Params<f32> {
+        &mut self.grads[0]
     }
 
     /// Adds the first gradients, each times its share, to the first of them.

@@ -1,8 +1,10 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
+use super::crew::{self, BatchAt, Crew, Terms};
 use super::memory::{Footing, Held, Sizes, peak};
 use super::names::label;
-use super::parts::{Learnt, PartGradients};
+use super::pace::Pace;
+use super::parts::{self, Learnt, PartGradients};
 use super::watch::Watch;
 use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
@@ -239,51 +241,6 @@ impl Log {
     }
 }
 
-/// How fast the first steps are.
-struct Pace {
-    steps: usize,
-    since: Instant,
-    /// Time of the first step.
-    first: Duration,
-    /// Of the first step or, once there are more, of those after it.
-    work: f64,
-}
-
-impl Pace {
-    /// Steps that are looked at, at the most.
-    const STEPS: usize = 8;
-    /// Time for which they are looked at, once there are two.
-    const TIME: Duration = Duration::from_secs(2);
-
-    fn new() -> Pace {
-        Pace { steps: 0, since: Instant::now(), first: Duration::ZERO, work: 0.0 }
-    }
-
-    /// A step has been taken.
-    fn add(&mut self, work: f64) {
-        self.steps += 1;
-        // The first also fills caches and scratch memory: the clock starts after it, if there is a second.
-        if self.steps == 2 {
-            self.work = 0.0;
-        }
-        self.work += work;
-        if self.steps == 1 {
-            self.first = self.since.elapsed();
-            self.since = Instant::now();
-        }
-    }
-
-    fn is_enough(&self) -> bool {
-        self.steps >= Pace::STEPS || self.steps > 1 && self.since.elapsed() >= Pace::TIME
-    }
-
-    /// Work a second.
-    fn rate(&self) -> f64 {
-        let time = if self.steps > 1 { self.since.elapsed() } else { self.first };
-        self.work / time.as_secs_f64().max(1e-9)
-    }
-}
-
 /// The work of a batch; 1 where it is not counted.
 fn work(task: &impl Trainable, batch: &[usize]) -> f64 {
     task.work(batch).map_or(1.0, |work| work as f64)
@@ -299,6 +256,8 @@ struct Run<'a, T> {
     loss: Option<f64>,
     parts: PartGradients,
     watch: Option<Watch<'a>>,
+    /// Of a process that leads others.
+    crew: Option<&'a Crew>,
 }
 
 /// Trains in the folder `out`, from its newest checkpoint if asked to.
@@ -316,6 +275,16 @@ pub(crate) fn run<T: Trainable>(
     let (start, of_start) = task.start(options.seed)?;
     let fingerprint = format!("{} {}{of_start}", task.fingerprint(), options.seed);
     let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
+    let terms = Terms {
+        version: env!("CARGO_PKG_VERSION"),
+        instruction_set: chumoku_kernels::active_isa().to_string(),
+        precision: task.settings().precision.name(),
+        fingerprint: fingerprint.clone(),
+        numbers: start.values().len(),
+    };
+    if let Some(Crew::Helper(helper)) = &options.crew {
+        return Err(crew::help(task, &**helper, &terms, options.seed)?);
+    }
     let checkpoints = out.join(CHECKPOINTS);
     let mut log_bytes = 0;
     let (trained, all) = (start.layout().len(), task.layout().len());
@@ -359,9 +328,17 @@ pub(crate) fn run<T: Trainable>(
         checkpoints,
         fingerprint,
         loss: None,
-        parts: PartGradients::new(state.params.layout(), task.settings().parts),
+        // Helpers have gradients of their own.
+        parts: PartGradients::new(
+            state.params.layout(),
+            if options.crew.is_some() { 1 } else { task.settings().parts },
+        ),
         watch,
+        crew: options.crew.as_ref(),
     };
+    if let Some(Crew::Leader(leader)) = &options.crew {
+        leader.begin(&terms)?;
+    }
     if state.step == 0 {
         run.record(&state, &state.params)?;
     }
@@ -419,7 +396,8 @@ impl<T: Trainable> Run<'_, T> {
                     return Ok(true);
                 }
                 let step = state.step.saturating_add(1);
-                let Learnt { loss, tokens: count, .. } = self.learn(state, batch, [state.epoch, step])?;
+                let Learnt { loss, tokens: count, .. } = self.learn(state, batch, step)?;
+                self.tell_news(observe);
                 if !loss.is_finite() {
                     return Err(self.not_finite(
                         state,
@@ -465,13 +443,30 @@ impl<T: Trainable> Run<'_, T> {
         Ok(false)
     }
 
-    /// Learns from a batch of an epoch.
-    fn learn(&mut self, state: &State, batch: &[usize], [epoch, step]: [u64; 2]) -> Result<Learnt> {
+    /// Learns from the batch that is next.
+    fn learn(&mut self, state: &State, batch: &[usize], step: u64) -> Result<Learnt> {
         let _stage = stages::begin(stages::STEPS);
+        let (task, seed, epoch) = (self.task, self.seed, state.epoch);
+        if let Some(Crew::Leader(leader)) = self.crew {
+            let at = BatchAt { epoch, batch: state.batch, step };
+            let count = parts::count(task.settings().parts, batch);
+            let learnt = leader.learn(state.params.values(), at, count, self.parts.grads_mut().values_mut());
+            if learnt.is_err() {
+                // What was learnt so far is not lost with the helpers.
+                self.save(state)?;
+            }
+            return learnt;
+        }
         state.params.prepare();
-        let (task, seed) = (self.task, self.seed);
         self.parts
             .learn(batch, |rows, part, grads| task.learn(&state.params, rows, Place { seed, epoch, step, part }, grads))
+    }
+
+    /// Says what has happened to those who help.
+    fn tell_news(&self, observe: &mut dyn FnMut(Event<'_>)) {
+        if let Some(Crew::Leader(leader)) = self.crew {
+            leader.news().into_iter().for_each(|text| observe(Event::Said(label("crew"), text)));
+        }
     }
 
     fn save(&mut self, state: &State) -> Result<()> {

@@ -6,6 +6,7 @@ mod choose;
 mod network;
 
 use super::SeenTexts;
+use super::crew::Crew;
 use super::run::{Ended, plan_json};
 use super::training::{Training, held_out, write_folder};
 use crate::crf::{Corpus, Crf, Fit, Halves, Sentence, TaggerBlend, Tags, features};
@@ -175,6 +176,10 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     training.begin(ModelKind::Tagger)?;
     let Training { options, out, stop, mut observe } = training;
     let observe = &mut *observe;
+    if let (Some(Crew::Helper(_)), Some(folder)) = (&options.crew, &options.from) {
+        // The random field is the leader's.
+        return network::train(data, folder, (&options, out, stop), observe).and(Err(Error::Helped));
+    }
     let choice = choose(data, &options, stop, observe)?;
     let config = TaggerConfig {
         model_type: ModelKind::Tagger.model_type().into(),

@@ -234,6 +234,7 @@ impl<'a> Session<'a> {
         options.folds = args.folds;
         options.resume = args.resume;
         options.watch = args.watch.clone();
+        options.crew = crate::crew();
         // Before there is a folder.
         options.check_watch(kind)?;
         options.check_from(kind)?;
@@ -296,7 +297,7 @@ impl<'a> Session<'a> {
 
     /// Says how to begin again, there being nothing to continue, and gives the exit code.
     fn interrupted_early(&self) -> ExitCode {
-        let again = to_begin_again(std::env::args().skip(1), self.args, &self.folder.path);
+        let again = to_begin_again(crate::called(), self.args, &self.folder.path);
         let said = match self.args.reading.kept.is_empty() {
             true => tr!(
                 "interrupted: nothing is trained yet; begin again with  {again}",
@@ -317,7 +318,7 @@ impl<'a> Session<'a> {
         if NOTHING_YET.load(Ordering::Relaxed) && !self.args.resume {
             return self.interrupted_early();
         }
-        let again = to_continue(std::env::args().skip(1), self.args, &self.folder.path);
+        let again = to_continue(crate::called(), self.args, &self.folder.path);
         let said = match self.args.reading.kept.is_empty() {
             true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
             // The pipe is empty now.
@@ -378,23 +379,25 @@ fn stopping(is_early: bool, is_resumed: bool) -> String {
     }
 }
 
-/// The command that begins this run again: as it was called, in the same folder.
-fn to_begin_again(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
-    let mut words: Vec<String> = called.collect();
-    if args.out.is_none() {
-        words.extend(["--out".into(), folder.display().to_string()]);
-    }
-    words.iter().fold("chumoku".to_owned(), |line, word| format!("{line} {}", quoted(word)))
-}
-
 /// The command that continues this run: as it was called, since another seed or number of epochs is another run.
 fn to_continue(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
-    let mut words: Vec<String> = called.filter(|word| word != "--resume" && word != "--force").collect();
-    if args.out.is_none() {
-        words.extend(["--out".into(), folder.display().to_string()]);
+    to_begin_again(called.filter(|word| word != "--resume" && word != "--force"), args, folder) + " --resume"
+}
+
+/// The command that begins this run again: as it was called, in the same folder.
+fn to_begin_again(mut called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
+    let name = called.next().unwrap_or_default();
+    let mut line = "chumoku".to_owned();
+    // A program's name is where its file lies, but Python's is how the module is called, with the command.
+    if name.starts_with("python ") {
+        line = name;
+        called.next();
     }
-    words.push("--resume".into());
-    words.iter().fold("chumoku".to_owned(), |line, word| format!("{line} {}", quoted(word)))
+    line = called.fold(line, |line, word| format!("{line} {}", quoted(&word)));
+    if args.out.is_none() {
+        line += &format!(" --out {}", quoted(&folder.display().to_string()));
+    }
+    line
 }
 
 /// Refuses a text to watch that is not what the rows are, before there is a folder.
@@ -412,7 +415,7 @@ mod tests {
     fn continued(words: &[&str]) -> String {
         let words = std::iter::once("chumoku").chain(words.iter().copied());
         let Command::Train(args) = Args::parse_from(words.clone()).command else { panic!("not train") };
-        to_continue(words.skip(1).map(String::from), &args, Path::new("chumoku-model-2"))
+        to_continue(words.map(String::from), &args, Path::new("chumoku-model-2"))
     }
 
     #[test]
@@ -420,8 +423,7 @@ mod tests {
         assert_eq!(continued(&["train"]), "chumoku train --out chumoku-model-2 --resume");
         let words = ["chumoku", "train", "--force"];
         let Command::Train(args) = Args::parse_from(words).command else { panic!("not train") };
-        let again =
-            to_begin_again(words[1..].iter().map(|word| (*word).to_owned()), &args, Path::new("chumoku-model-2"));
+        let again = to_begin_again(words.iter().map(|word| (*word).to_owned()), &args, Path::new("chumoku-model-2"));
         assert_eq!(again, "chumoku train --force --out chumoku-model-2");
         assert_eq!(
             continued(&["train", "my data.csv", "--seed=7", "--force", "--out=it's"]),

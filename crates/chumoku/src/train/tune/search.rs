@@ -255,7 +255,7 @@ impl<'a> Search<'a> {
 
     /// The options with these settings.
     fn with(&self, set: &Adjusted, resume: bool) -> TrainOptions {
-        TrainOptions { set: set.clone(), resume, folds: None, ..self.options.clone() }
+        TrainOptions { set: set.clone(), resume, folds: None, crew: None, ..self.options.clone() }
     }
 
     /// The options that the search ends with.

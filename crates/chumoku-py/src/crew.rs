@@ -1,0 +1,147 @@
+//! Training that several processes share: the command runs here, and Python brings weights to helpers and their gradients back.
+//!
+//! Python gives two objects, whose methods are called on the thread that trains. Arrays are Python's, as in `addresses`: the object
+//! is held while its numbers are read or written.
+
+use crate::addresses::{Array, Written};
+use crate::pool::{self, Place};
+use chumoku::train::{BatchAt, Crew, Helper, Leader, LearnPart, Learnt, Terms, joined};
+use chumoku::{Error, Result};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::Arc;
+
+/// A batch, or a part of one, as it is told: loss, weight, tokens.
+type Told = (f64, f64, usize);
+
+fn learnt((loss, weight, tokens): Told) -> Learnt {
+    Learnt { loss, weight, tokens }
+}
+
+fn told(learnt: Learnt) -> Told {
+    (learnt.loss, learnt.weight, learnt.tokens)
+}
+
+/// What Python raised, as an error of training.
+fn raised(py: Python<'_>, error: &PyErr) -> Error {
+    Error::Setting(error.value(py).to_string())
+}
+
+fn terms_json(terms: &Terms) -> String {
+    serde_json::to_string(terms).expect("terms are plain data")
+}
+
+/// Calls a method with the interpreter attached, and makes its exceptions errors.
+fn call<R>(object: &Py<PyAny>, work: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>) -> Result<R> {
+    Python::attach(|py| work(object.bind(py)).map_err(|error| raised(py, &error)))
+}
+
+/// A leader that Python has: `begin(terms)`, `room(numbers)` (an array for weights), `learn(epoch, batch, step, parts)` (an array
+/// with the mean gradient, loss, weight, tokens), `news()`.
+struct PyLeader(Py<PyAny>);
+
+impl fmt::Debug for PyLeader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PyLeader")
+    }
+}
+
+impl Leader for PyLeader {
+    fn begin(&self, terms: &Terms) -> Result<()> {
+        call(&self.0, |leader| leader.call_method1("begin", (terms_json(terms),)).map(drop))
+    }
+
+    fn learn(&self, params: &[f32], at: BatchAt, parts: usize, grads: &mut [f32]) -> Result<Learnt> {
+        call(&self.0, |leader| {
+            let (_held, room): (Py<PyAny>, Array) = leader.call_method1("room", (params.len(),))?.extract()?;
+            fitting(Written::new(vec![&room], &[])?.next::<f32>("room")?, params.len())?.copy_from_slice(params);
+            let found = leader.call_method1("learn", (at.epoch, at.batch, at.step, parts))?;
+            let (_held, sum, whole): (Py<PyAny>, Array, Told) = found.extract()?;
+            let sum = sum.slice::<f32>("learn")?;
+            if sum.len() != grads.len() {
+                let problem = format!("learn: expected {} numbers, got {}", grads.len(), sum.len());
+                return Err(PyValueError::new_err(problem));
+            }
+            grads.copy_from_slice(sum);
+            Ok(learnt(whole))
+        })
+    }
+
+    fn news(&self) -> Vec<String> {
+        call(&self.0, |leader| leader.call_method0("news")?.extract()).unwrap_or_default()
+    }
+}
+
+fn fitting(slice: &mut [f32], wanted: usize) -> PyResult<&mut [f32]> {
+    match slice.len() == wanted {
+        true => Ok(slice),
+        false => Err(PyValueError::new_err(format!("expected an array of {wanted} numbers, got {}", slice.len()))),
+    }
+}
+
+/// A helper that Python has: `begin(terms)`, `next()` (weights, epoch, batch, step, part, and an array for the gradient; None at the
+/// end), `done(loss, weight, tokens)`, `failed(problem)`.
+struct PyHelper(Py<PyAny>);
+
+impl fmt::Debug for PyHelper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PyHelper")
+    }
+}
+
+/// What a helper is asked for: the arrays, which are held, and where they are; and epoch, batch, step and part.
+type Asked = ((Py<PyAny>, Array), (u64, u64, u64), usize, (Py<PyAny>, Array));
+
+impl Helper for PyHelper {
+    fn help(&self, terms: &Terms, learn: &mut LearnPart<'_>) -> Result<()> {
+        call(&self.0, |helper| helper.call_method1("begin", (terms_json(terms),)).map(drop))?;
+        loop {
+            let asked: Option<Asked> = call(&self.0, |helper| helper.call_method0("next")?.extract())?;
+            let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = asked else {
+                return Ok(());
+            };
+            // Here the interpreter is not held.
+            let told_of = |error: PyErr| Python::attach(|py| raised(py, &error));
+            let weights = params.slice::<f32>("weights").map_err(told_of)?;
+            let mut written = Written::new(vec![&into], &[&params]).map_err(told_of)?;
+            let gradient = written.next::<f32>("gradient").map_err(told_of)?;
+            match learn(weights, BatchAt { epoch, batch, step }, part, gradient) {
+                Ok(learnt) => call(&self.0, |helper| helper.call_method1("done", told(learnt)).map(drop))?,
+                Err(error) => {
+                    call(&self.0, |helper| helper.call_method1("failed", (error.to_string(),)).map(drop))?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Runs the command `chumoku train` with these arguments, its own name first, as the leader of a crew or, if it does not `lead`, as a
+/// helper, and returns its exit code. A process runs it once.
+#[pyfunction]
+pub(crate) fn run_in_crew(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, leads: bool) -> u8 {
+    let crew = match leads {
+        true => Crew::Leader(Arc::new(PyLeader(crew))),
+        false => Crew::Helper(Arc::new(PyHelper(crew))),
+    };
+    py.detach(|| chumoku_cli::run_in(args, Some(crew)).number())
+}
+
+/// The mean of the same piece of the gradient of each part, written to `sum`: as one process adds them, from loss, weight and tokens
+/// of each part. Returns those of the whole.
+#[pyfunction]
+pub(crate) fn joined_gradients(py: Python<'_>, parts: Vec<Told>, grads: Vec<Array>, sum: Array) -> PyResult<Told> {
+    let read: Vec<&Array> = grads.iter().collect();
+    let mut written = Written::new(vec![&sum], &read)?;
+    let sum = written.next::<f32>("sum")?;
+    let grads = grads.iter().map(|grad| grad.slice::<f32>("gradient")).collect::<PyResult<Vec<_>>>()?;
+    if parts.len() != grads.len() && !grads.is_empty() {
+        return Err(PyValueError::new_err(format!("expected {} gradients, got {}", parts.len(), grads.len())));
+    }
+    let parts: Vec<Learnt> = parts.into_iter().map(learnt).collect();
+    // The pool may be learning.
+    let whole = pool::run(py, Place::Here, || joined(&parts, &grads, sum))?;
+    whole.map(told).map_err(|error| PyValueError::new_err(error.to_string()))
+}

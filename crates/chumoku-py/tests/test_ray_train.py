@@ -1,0 +1,191 @@
+"""Training on a Ray cluster: the model of one process, byte for byte, whoever helps and whoever dies."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+np = pytest.importorskip("numpy")
+ray = pytest.importorskip("ray", reason="Ray is not installed, so no cluster was tried")
+
+from chumoku import ray as chumoku_ray  # noqa: E402
+from chumoku.ray import _train  # noqa: E402
+
+COMMAND = [sys.executable, "-m", "chumoku"]
+ON_RAY = [sys.executable, "-m", "chumoku.ray", "train"]
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **more)
+
+
+def model(folder):
+    return (folder / "model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """A file of rows, and the model that one process makes of it in four parts a batch."""
+    folder = tmp_path_factory.mktemp("rows")
+    good, bad = ["kind", "fresh", "clean", "warm"], ["cold", "slow", "loud", "stale"]
+    draw = random.Random(7)
+    lines = ["text,label"]
+    for i in range(600):
+        words = draw.choices(good if i % 2 else bad, k=3) + draw.choices(["the", "a", "soup", "room", "staff"], k=5)
+        draw.shuffle(words)
+        lines.append(f"{' '.join(words)} {i},{'good' if i % 2 else 'bad'}")
+    path = folder / "rows.csv"
+    path.write_text("\n".join(lines) + "\n")
+    flags = ["--epochs", "3", "--parts", "4"]
+    made = run(*COMMAND, "train", path, *flags, "--out", folder / "alone", "--threads", "2")
+    assert made.returncode == 0, made.stderr
+    return path, flags, model(folder / "alone")
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_the_bytes_of_one_process(rows, tmp_path, workers):
+    path, flags, alone = rows
+    made = run(*ON_RAY, path, *flags, "--workers", workers, "--out", tmp_path / "model", "--json")
+    assert made.returncode == 0, made.stderr
+    assert model(tmp_path / "model") == alone
+    assert json.loads(made.stdout)["seed"] == 42
+    assert f"{workers} of {workers}" in made.stderr
+    assert re.search(r"ms a step, .* % of it waiting", made.stderr)
+
+
+def helpers_of(process):
+    """The processes of the actors that a driver has started, by their names."""
+    found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
+    return [int(line.split()[0]) for line in found.splitlines() if "ray::Helper" in line]
+
+
+def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
+    path, flags, alone = rows
+    # Enough steps to be killed in.
+    flags = ["--epochs", "40", *flags[2:]]
+    longer = run(*COMMAND, "train", path, *flags, "--out", tmp_path / "alone", "--threads", "2")
+    assert longer.returncode == 0, longer.stderr
+    command = [*ON_RAY, path, *flags, "--workers", 2, "--out", tmp_path / "model"]
+    process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+    said = []
+    listener = threading.Thread(target=lambda: said.extend(process.stderr))
+    listener.start()
+    draw, killed = random.Random(3), 0
+    until = time.monotonic() + 200
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(draw.uniform(0.2, 1.5))
+        # The next one once another has taken the place of the last.
+        if killed < 5 and "".join(said).count("joins") >= 2 + killed:
+            for pid in draw.sample(helpers := helpers_of(process), min(1, len(helpers))):
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+    assert process.wait(60) == 0, "".join(said)
+    listener.join()
+    assert killed >= 1 and "is gone" in "".join(said), (killed, "".join(said))
+    assert model(tmp_path / "model") == model(tmp_path / "alone")
+
+
+def test_a_cluster_grows_and_shrinks(rows, tmp_path):
+    from ray.cluster_utils import Cluster
+
+    path, flags, _ = rows
+    flags = ["--epochs", "20", *flags[2:]]
+    longer = run(*COMMAND, "train", path, *flags, "--out", tmp_path / "alone", "--threads", "2")
+    assert longer.returncode == 0, longer.stderr
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(num_cpus=1)]
+        command = [*ON_RAY, path, *flags, "--workers", "2", "--address", cluster.address, "--out", tmp_path / "model"]
+        process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+        said = []
+        listener = threading.Thread(target=lambda: said.extend(process.stderr))
+        listener.start()
+
+        def wait_for(words, seconds=90):
+            until = time.monotonic() + seconds
+            while words not in "".join(said) and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.1)
+            assert words in "".join(said), "".join(said)
+
+        wait_for("1 of 2")
+        nodes.append(cluster.add_node(num_cpus=1))
+        wait_for("2 of 2")
+        cluster.remove_node(nodes.pop(0), allow_graceful=False)
+        wait_for("is gone")
+        assert process.wait(240) == 0, "".join(said)
+        listener.join()
+        assert model(tmp_path / "model") == model(tmp_path / "alone")
+    finally:
+        cluster.shutdown()
+
+
+def test_from_python(rows, tmp_path):
+    path, _, alone = rows
+    metrics = chumoku_ray.train(path, out=tmp_path / "model", workers=2, epochs=3, parts=4)
+    assert metrics["rows"]["train"] == 480
+    assert model(tmp_path / "model") == alone
+    with pytest.raises(RuntimeError, match="already"):
+        chumoku_ray.train(path, out=tmp_path / "model", workers=1, epochs=3)
+
+
+def test_what_cannot_be_shared_is_refused(rows, tmp_path):
+    path, _, _ = rows
+    for flags, words in [
+        (["--tune", "3"], "--settings that it prints"),
+        (["--folds=3"], "in one process"),
+        (["--model", "ngrams"], "no steps to share"),
+        (["--workers", "0"], "from 1"),
+        (["--unlabelled", path], "--task mlm"),
+    ]:
+        made = run(*ON_RAY, path, *flags, "--out", tmp_path / "model")
+        assert made.returncode != 0 and words in made.stderr, (flags, made.stderr)
+        assert not (tmp_path / "model").exists()
+
+
+def test_a_helper_that_cannot_read_the_data_ends_it(tmp_path):
+    made = run(*ON_RAY, tmp_path / "nothing.csv", "--workers", 1, "--out", tmp_path / "model")
+    assert made.returncode == 2 and "nothing.csv" in made.stderr, made.stderr
+
+
+def test_helpers_must_agree():
+    ours = {"version": "1", "instruction_set": "avx512", "precision": "medium", "fingerprint": "a", "numbers": 3}
+    assert _train._difference(ours, dict(ours)) is None
+    for key, value, words in [
+        ("version", "2", "install the same"),
+        ("instruction_set", "avx2", "CHUMOKU_ISA=avx2"),
+        ("instruction_set", "amx", "CHUMOKU_ISA=avx512"),
+        ("precision", "high", "--precision"),
+        ("fingerprint", "b", "the same, by the same name"),
+    ]:
+        assert words in _train._difference(ours, {**ours, key: value})
+
+
+def test_only_the_flags_of_helpers_go_to_them():
+    words = ["rows.csv", "--out", "x", "--epochs", "3", "--json", "--watch=a b", "--force", "--threads", "8"]
+    assert _train._of_helpers(words, 2) == ["rows.csv", "--epochs", "3", "--threads", "2"]
+
+
+def test_gradients_are_added_as_one_process_adds_them():
+    from chumoku._chumoku import joined_gradients
+
+    draw = np.random.default_rng(5)
+    grads = [draw.normal(size=1000).astype(np.float32) for _ in range(3)]
+    learnt = [(1.0, 3.0, 10), (2.0, 1.0, 20), (4.0, 4.0, 30)]
+    shares = [np.float32(weight / 8) for _, weight, _ in learnt]
+    whole = np.empty(1000, dtype=np.float32)
+    told = joined_gradients(learnt, [_train.located(grad) for grad in grads], _train.located(whole))
+    assert told == (1.0 * 3 / 8 + 2.0 / 8 + 4.0 * 4 / 8, 8.0, 60)
+    assert np.allclose(whole, sum(share * grad for share, grad in zip(shares, grads)), rtol=1e-6, atol=1e-6)
+    pieces = np.empty(1000, dtype=np.float32)
+    for start, stop in [(0, 333), (333, 334), (334, 1000)]:
+        joined_gradients(learnt, [_train.located(g[start:stop]) for g in grads], _train.located(pieces[start:stop]))
+    assert (pieces == whole).all()
+    with pytest.raises(ValueError, match="expected"):
+        joined_gradients(learnt, [_train.located(grads[0])], _train.located(whole))

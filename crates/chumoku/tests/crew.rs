@@ -1,0 +1,229 @@
+//! A run whose steps several share makes the bytes that it makes alone, whoever helps.
+
+use chumoku::data::{DataFiles, DocumentParts};
+use chumoku::data::{LabelOptions, PairParts, ReadOptions, load_label_sets, load_pairs, load_scores};
+use chumoku::train::{
+    BatchAt, Crew, Helper, Leader, LearnPart, Learnt, Terms, Training, TrainingData, joined, pretrain, train,
+    train_labels, train_language_model, train_number, train_translator,
+};
+use chumoku::{Error, Result, builtin};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+
+/// What a leader asks for, and what has been found.
+#[derive(Debug, Default)]
+struct Asked {
+    weights: Arc<Vec<f32>>,
+    at: Option<BatchAt>,
+    to_do: Vec<usize>,
+    found: BTreeMap<usize, (Learnt, Vec<f32>)>,
+    terms: Vec<Terms>,
+    /// How many helpers are to die, before any other learns.
+    to_die: usize,
+    is_over: bool,
+}
+
+/// Where leader and helpers of one process meet.
+#[derive(Debug, Default)]
+struct Board {
+    asked: Mutex<Asked>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Leads(Arc<Board>);
+
+impl Leader for Leads {
+    fn begin(&self, terms: &Terms) -> Result<()> {
+        self.0.asked.lock().unwrap().terms.push(terms.clone());
+        Ok(())
+    }
+
+    fn learn(&self, params: &[f32], at: BatchAt, parts: usize, grads: &mut [f32]) -> Result<Learnt> {
+        let mut asked = self.0.asked.lock().unwrap();
+        asked.weights = Arc::new(params.to_vec());
+        asked.at = Some(at);
+        asked.to_do = (0..parts).collect();
+        asked.found.clear();
+        self.0.changed.notify_all();
+        while asked.found.len() < parts {
+            asked = self.0.changed.wait(asked).unwrap();
+        }
+        let learnt: Vec<Learnt> = asked.found.values().map(|(learnt, _)| *learnt).collect();
+        let found: Vec<&[f32]> = asked.found.values().map(|(_, grads)| &grads[..]).collect();
+        // In two pieces, as two owners of parameters add them.
+        let middle = grads.len() / 3;
+        let (first, second) = grads.split_at_mut(middle);
+        joined(&learnt, &found.iter().map(|grads| &grads[..middle]).collect::<Vec<_>>(), first)?;
+        joined(&learnt, &found.iter().map(|grads| &grads[middle..]).collect::<Vec<_>>(), second)
+    }
+}
+
+#[derive(Debug)]
+struct Helps {
+    board: Arc<Board>,
+    /// Whether it dies in the middle of its first part.
+    dies: bool,
+}
+
+impl Helper for Helps {
+    fn help(&self, terms: &Terms, learn: &mut LearnPart<'_>) -> Result<()> {
+        let mut asked = self.board.asked.lock().unwrap();
+        asked.terms.push(terms.clone());
+        loop {
+            while !asked.is_over && (asked.to_do.is_empty() || asked.to_die > 0 && !self.dies) {
+                asked = self.board.changed.wait(asked).unwrap();
+            }
+            if asked.is_over {
+                return Ok(());
+            }
+            // The last part first, so that they come in no order.
+            let part = asked.to_do.pop().unwrap();
+            if self.dies {
+                asked.to_do.push(part);
+                asked.to_die -= 1;
+                self.board.changed.notify_all();
+                return Err(Error::Setting("killed".into()));
+            }
+            let (weights, at) = (Arc::clone(&asked.weights), asked.at.unwrap());
+            drop(asked);
+            let mut grads = vec![f32::NAN; weights.len()];
+            let learnt = learn(&weights, at, part, &mut grads)?;
+            asked = self.board.asked.lock().unwrap();
+            asked.found.insert(part, (learnt, grads));
+            self.board.changed.notify_all();
+        }
+    }
+}
+
+/// The weights that are made alone, and by crews of one, two and three, one of whom dies, are the same.
+fn same_bytes(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sync) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |out: &Path, crew: Option<Crew>| {
+        let mut training = Training::to(out);
+        training.options.epochs = Some(2);
+        training.options.parts = Some(4);
+        training.options.crew = crew;
+        work(training)
+    };
+    let bytes = |out: &str| std::fs::read(folder.path().join(out).join("model.safetensors")).unwrap();
+    run(&folder.path().join("alone"), None).unwrap();
+    for helpers in 1..=3 {
+        let board = Arc::new(Board::default());
+        board.asked.lock().unwrap().to_die = usize::from(helpers == 3);
+        let out = format!("of {helpers}");
+        std::thread::scope(|scope| {
+            let helping: Vec<_> = (0..helpers)
+                .map(|number| {
+                    let helper = Helps { board: Arc::clone(&board), dies: number == 2 };
+                    let out = folder.path().join(format!("{out}, helper {number}"));
+                    let run = &run;
+                    scope.spawn(move || run(&out, Some(Crew::Helper(Arc::new(helper)))))
+                })
+                .collect();
+            run(&folder.path().join(&out), Some(Crew::Leader(Arc::new(Leads(Arc::clone(&board)))))).unwrap();
+            board.asked.lock().unwrap().is_over = true;
+            board.changed.notify_all();
+            for (number, helper) in helping.into_iter().enumerate() {
+                let ended = helper.join().unwrap();
+                match number {
+                    2 => assert!(matches!(ended, Err(Error::Setting(_))), "{name}: {ended:?}"),
+                    _ => assert!(matches!(ended, Err(Error::Helped)), "{name}: {ended:?}"),
+                }
+            }
+        });
+        let asked = board.asked.lock().unwrap();
+        assert_eq!(asked.terms.len(), helpers + 1);
+        assert!(asked.terms.iter().all(|terms| *terms == asked.terms[0]), "{name}: {:?}", asked.terms);
+        assert!(bytes(&out) == bytes("alone"), "{name}: another model with {helpers} helpers");
+    }
+}
+
+#[test]
+fn a_classifier() {
+    let data = builtin::reviews();
+    same_bytes("classes", |training| train(&data, training).map(drop));
+}
+
+/// A file of rows.
+fn written(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+/// Sentences of a few words, each with how many of them are good.
+fn sentences() -> impl Iterator<Item = (String, usize)> {
+    const WORDS: [&str; 7] = ["good", "slow", "kind", "cold", "fresh", "loud", "clean"];
+    (0..120usize).map(|i| {
+        let words = [i % 7, i / 7 % 7, i / 49, (i * i + 3) % 7].map(|at| WORDS[at]);
+        let good = words.iter().filter(|word| ["good", "kind", "fresh", "clean"].contains(word)).count();
+        (words.join(" "), good)
+    })
+}
+
+#[test]
+fn labels_and_numbers() {
+    let rows: String =
+        sentences().map(|(text, good)| format!("{{\"text\":\"{text}\",\"number\":{good}.5}}\n")).collect();
+    let (_folder, path) = written("rows.jsonl", &rows);
+    let mut read = ReadOptions::default();
+    read.label = Some("number".into());
+    let scores = load_scores(&path, &read).unwrap();
+    let data = TrainingData::of_scores(&scores, None, None).unwrap();
+    same_bytes("numbers", |training| train_number(&data, training).map(drop));
+
+    let labels = |text: &str| ["good", "cold"].into_iter().filter(|word| text.contains(word)).collect::<Vec<_>>();
+    let rows: String =
+        sentences().map(|(text, _)| format!("{{\"text\":\"{text}\",\"labels\":{:?}}}\n", labels(&text))).collect();
+    let (_folder, path) = written("rows.jsonl", &rows);
+    read.label = Some("labels".into());
+    let sets = load_label_sets(&path, &read, &LabelOptions::default()).unwrap();
+    let data = TrainingData::of_sets(&sets, None, None).unwrap();
+    same_bytes("labels", |training| train_labels(&data, training).map(drop));
+}
+
+#[test]
+fn a_translator() {
+    let rows: String = sentences()
+        .map(|(text, _)| {
+            let turned = text.split(' ').rev().collect::<Vec<_>>().join(" ");
+            format!("{text}\t{turned}\n")
+        })
+        .collect();
+    let (_folder, path) = written("pairs.tsv", &rows);
+    let pairs = load_pairs(&DataFiles::One(path), &ReadOptions::default()).unwrap();
+    let parts = PairParts::new(&pairs, None, None).unwrap();
+    same_bytes("translation", |training| train_translator(&parts, pairs.names.clone(), training).map(drop));
+}
+
+#[test]
+fn a_language_model_and_an_encoder() {
+    let texts: Vec<String> = sentences().map(|(text, good)| format!("{good} of these are good: {text}.")).collect();
+    let mut parts = DocumentParts::default();
+    (parts.train, parts.valid) = (texts[..100].to_vec(), texts[100..].to_vec());
+    same_bytes("language", |training| train_language_model(&parts, training).map(drop));
+    same_bytes("masked", |training| pretrain(&parts, training).map(drop));
+}
+
+#[test]
+fn what_helpers_cannot_agree_on_is_in_their_terms() {
+    let terms = |change: &dyn Fn(&mut Training<'_>)| {
+        let folder = tempfile::tempdir().unwrap();
+        let board = Arc::new(Board::default());
+        board.asked.lock().unwrap().is_over = true;
+        let helper = Helps { board: Arc::clone(&board), dies: false };
+        let mut training = Training::to(folder.path());
+        training.options.crew = Some(Crew::Helper(Arc::new(helper)));
+        change(&mut training);
+        assert!(matches!(train(&builtin::reviews(), training), Err(Error::Helped)));
+        board.asked.lock().unwrap().terms.remove(0)
+    };
+    let first = terms(&|_| {});
+    assert_eq!(first, terms(&|_| {}));
+    assert_ne!(first.fingerprint, terms(&|training| training.options.seed = 7).fingerprint);
+    assert_ne!(first.fingerprint, terms(&|training| training.options.parts = Some(8)).fingerprint);
+    assert_ne!(first.precision, terms(&|training| training.options.precision = chumoku::Precision::Highest).precision);
+}
