@@ -18,6 +18,9 @@ ray = pytest.importorskip("ray", reason="Ray is not installed, so no cluster was
 from chumoku import ray as chumoku_ray  # noqa: E402
 from chumoku.ray import _train  # noqa: E402
 
+# How many helpers are killed, one after another, while a model is trained.
+KILLS = int(os.environ.get("CHUMOKU_KILLS", "3"))
+
 COMMAND = [sys.executable, "-m", "chumoku"]
 ON_RAY = [sys.executable, "-m", "chumoku.ray", "train"]
 
@@ -60,8 +63,8 @@ def test_the_bytes_of_one_process(rows, tmp_path, workers):
     assert re.search(r"ms a step, .* % of it waiting", made.stderr)
 
 
-def helpers_of(process):
-    """The processes of the actors that a driver has started, by their names."""
+def helpers():
+    """The processes of helpers, by their names."""
     found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
     return [int(line.split()[0]) for line in found.splitlines() if "ray::Helper" in line]
 
@@ -69,7 +72,7 @@ def helpers_of(process):
 def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
     path, flags, alone = rows
     # Enough steps to be killed in.
-    flags = ["--epochs", "40", *flags[2:]]
+    flags = ["--epochs", str(10 * KILLS), *flags[2:]]
     longer = run(*COMMAND, "train", path, *flags, "--out", tmp_path / "alone", "--threads", "2")
     assert longer.returncode == 0, longer.stderr
     command = [*ON_RAY, path, *flags, "--workers", 2, "--out", tmp_path / "model"]
@@ -78,12 +81,12 @@ def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
     listener = threading.Thread(target=lambda: said.extend(process.stderr))
     listener.start()
     draw, killed = random.Random(3), 0
-    until = time.monotonic() + 200
+    until = time.monotonic() + 100 + 40 * KILLS
     while process.poll() is None and time.monotonic() < until:
         time.sleep(draw.uniform(0.2, 1.5))
         # The next one once another has taken the place of the last.
-        if killed < 5 and "".join(said).count("joins") >= 2 + killed:
-            for pid in draw.sample(helpers := helpers_of(process), min(1, len(helpers))):
+        if killed < KILLS and "".join(said).count("joins") >= 2 + killed:
+            for pid in draw.sample(running := helpers(), min(1, len(running))):
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
     assert process.wait(60) == 0, "".join(said)
@@ -96,34 +99,51 @@ def test_a_cluster_grows_and_shrinks(rows, tmp_path):
     from ray.cluster_utils import Cluster
 
     path, flags, _ = rows
-    flags = ["--epochs", "20", *flags[2:]]
+    flags = ["--epochs", "30", *flags[2:]]
     longer = run(*COMMAND, "train", path, *flags, "--out", tmp_path / "alone", "--threads", "2")
     assert longer.returncode == 0, longer.stderr
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     try:
-        nodes = [cluster.add_node(num_cpus=1)]
-        command = [*ON_RAY, path, *flags, "--workers", "2", "--address", cluster.address, "--out", tmp_path / "model"]
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        command = [*ON_RAY, path, *flags, "--workers", "4", "--address", cluster.address, "--out", tmp_path / "model"]
         process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
         said = []
         listener = threading.Thread(target=lambda: said.extend(process.stderr))
         listener.start()
 
-        def wait_for(words, seconds=90):
-            until = time.monotonic() + seconds
-            while words not in "".join(said) and process.poll() is None and time.monotonic() < until:
+        def wait_for(words, times=1):
+            until = time.monotonic() + 120
+            while "".join(said).count(words) < times and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.1)
-            assert words in "".join(said), "".join(said)
+            assert "".join(said).count(words) >= times, "".join(said)
 
-        wait_for("1 of 2")
-        nodes.append(cluster.add_node(num_cpus=1))
-        wait_for("2 of 2")
-        cluster.remove_node(nodes.pop(0), allow_graceful=False)
-        wait_for("is gone")
+        wait_for("2 of 4")
+        nodes += [cluster.add_node(num_cpus=1) for _ in range(2)]
+        wait_for("4 of 4")
+        for gone in range(3):
+            cluster.remove_node(nodes.pop(0), allow_graceful=False)
+            wait_for("is gone", gone + 1)
+        assert "1 left" in "".join(said)
         assert process.wait(240) == 0, "".join(said)
         listener.join()
         assert model(tmp_path / "model") == model(tmp_path / "alone")
     finally:
         cluster.shutdown()
+
+
+def test_a_helper_with_other_instructions_is_refused(rows, tmp_path):
+    path, flags, _ = rows
+    code = """
+import sys
+from chumoku.ray import _train
+make = _train.Leader.__init__
+_train.Leader.__init__ = lambda self, *words: make(self, *words[:-1], {"CHUMOKU_ISA": "scalar"})
+sys.exit(_train.main(sys.argv[1:]))
+"""
+    made = run(sys.executable, "-c", code, path, *flags, "--workers", 1, "--out", tmp_path / "model")
+    assert made.returncode == 2, made.stderr
+    assert "no helper is left: the instruction set is scalar there" in made.stderr, made.stderr
+    assert not (tmp_path / "model").exists()
 
 
 def test_from_python(rows, tmp_path):
