@@ -13,7 +13,7 @@ import pytest
 import chumoku
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples" / "python"
-NEEDS = {"activate": ["torch"], "transformers_model": ["torch", "transformers"], "spark": ["pyspark", "pyarrow", "pandas"]}
+NEEDS = {"activate": ["torch"], "transformers_model": ["torch", "transformers"], "spark": ["pyspark", "pyarrow"]}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

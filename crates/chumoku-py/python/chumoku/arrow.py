@@ -23,7 +23,7 @@ from . import _chumoku
 try:
     import pyarrow as pa
 except ImportError as error:
-    raise ImportError("chumoku.arrow needs pyarrow: pip install pyarrow") from error
+    raise ImportError(f"chumoku.arrow needs pyarrow: pip install pyarrow ({error})") from error
 
 # Texts that are answered at a time: enough to be sorted by length.
 _CHUNK = 4096
