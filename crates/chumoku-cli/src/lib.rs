@@ -1,6 +1,7 @@
 //! The `chumoku` command: it trains models of text, uses them, and shows what they look at and every step in numbers.
 //!
-//! This is a program, which the Python package runs too ([`run`]), not a library. It parses flags, calls `chumoku` (training, models, explanation) and `chumoku-view`
+//! This is a program, which the Python package runs too ([`run`], and [`Reader`] and [`Answerer`] for rows that go to other
+//! processes), not a library. It parses flags, calls `chumoku` (training, models, explanation) and `chumoku-view`
 //! (pages, pictures, traces), and prints: results to standard output, messages to standard error. A program that wants
 //! what the command does calls these two crates. `chumoku --help` lists the commands, and `docs/` describes them.
 //!
@@ -22,6 +23,8 @@ mod progress;
 mod report;
 mod threads;
 mod usage;
+
+pub use commands::apart::{Answerer, Failed, Reader, Written, unanswered};
 
 use chumoku::tr;
 use chumoku::train::Crew;

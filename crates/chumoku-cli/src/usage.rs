@@ -35,12 +35,17 @@ pub(crate) fn refuse(error: &Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
+    say!("{}", said(error));
+    ExitCode::from(2)
+}
+
+/// What is wrong, in one line.
+pub(crate) fn said(error: &Error) -> String {
     let line = match lang::lang() {
         Lang::En => english(error),
         Lang::Ja => japanese(error),
     };
-    say!("{}", crate::harmless(&line));
-    ExitCode::from(2)
+    crate::harmless(&line)
 }
 
 /// clap's own words: what is wrong, what may be meant, and how to call it stand in paragraphs.

@@ -2,7 +2,8 @@
 //!
 //! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
 //! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
-//! for what is wrong with labelled texts; `crew` has training that several processes share. Names, defaults, shapes
+//! for what is wrong with labelled texts, `rows` reads and answers rows that go to other processes, `crew` has training that several
+//! processes share. Names, defaults, shapes
 //! and errors that users meet are the package's: `python/chumoku`.
 
 mod addresses;
@@ -14,6 +15,7 @@ mod microscope;
 mod models;
 mod pages;
 mod pool;
+mod rows;
 mod training;
 
 use pyo3::prelude::*;
@@ -29,6 +31,8 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<models::Generator>()?;
     module.add_class::<models::Pieces>()?;
     module.add_class::<models::Embedder>()?;
+    module.add_class::<rows::RowReader>()?;
+    module.add_class::<rows::RowAnswerer>()?;
     module.add_class::<pages::Page>()?;
     module.add_class::<microscope::Trace>()?;
     module.add_class::<doctor::Examined>()?;
@@ -36,6 +40,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(answers::joined, module)?)?;
     module.add_function(wrap_pyfunction!(answers::beside, module)?)?;
     module.add_function(wrap_pyfunction!(answers::span_f1, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::unanswered, module)?)?;
     module.add_function(wrap_pyfunction!(training::train, module)?)?;
     module.add_function(wrap_pyfunction!(doctor::examine, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::example_names, module)?)?;

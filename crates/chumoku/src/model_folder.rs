@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod files;
+mod fingerprint;
 mod ngrams;
 mod replace;
 mod standing;
@@ -13,6 +14,7 @@ pub(crate) use files::{
     TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS, check_files, has_trials, impostors,
     is_as_good_as_empty, names, open, place_of, read, strangers,
 };
+pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
 pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
 pub(crate) use standing::Standing;

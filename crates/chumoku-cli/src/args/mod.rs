@@ -5,6 +5,7 @@ mod doctor;
 mod numbers;
 mod pictures;
 mod serve;
+mod shard;
 mod train;
 mod values;
 mod vectors;
@@ -14,6 +15,7 @@ pub(crate) use doctor::Doctor;
 pub(crate) use numbers::{AttentionPart, Check, Count, Depth, Format, Network, Trace};
 pub(crate) use pictures::{Encoding, Explain, Film, Method, Pictures, Position, PositionView, View};
 pub(crate) use serve::{LogForm, Serve};
+pub(crate) use shard::{Join, Shard};
 pub(crate) use train::{Model, TaskName, Tokens, Train};
 pub(crate) use values::OfLabel;
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
@@ -21,6 +23,7 @@ pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 use chumoku::data::{DataError, Kept, LabelOptions};
 use chumoku::row::Asked;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use shard::shard;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use values::{
@@ -63,6 +66,8 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Predict the class of texts, or of every row of a file
     Predict(Predict),
+    /// Put together what runs of `predict --shard` wrote, rows in order
+    Join(Join),
     /// Find wrong labels, duplicates and broken texts in a labelled file, and what to label next
     Doctor(Doctor),
     /// Turn texts into vectors with a pretrained encoder
@@ -298,6 +303,9 @@ pub(crate) struct Predict {
     /// Give the N most probable classes
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) top: Option<usize>,
+    /// Answer one of N parts of the rows, the I-th and every N-th behind it, for `chumoku join` to put together: 2/8
+    #[arg(long, value_name = "I/N", value_parser = shard, conflicts_with_all = ["texts", "html"])]
+    pub(crate) shard: Option<Shard>,
     /// Of a model that marks spans: write the texts with their spans in colour as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

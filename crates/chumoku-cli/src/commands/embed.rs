@@ -1,7 +1,8 @@
 //! `chumoku embed`: texts as vectors, of a pretrained encoder.
 
 use super::load;
-use super::stream::{Form, Given, stream};
+use super::stream::{Given, stream};
+use super::written::Form;
 use crate::ExitCode;
 use crate::args::{Embed, EmbeddingFormat};
 use crate::progress::{RowProgress, count, tell};

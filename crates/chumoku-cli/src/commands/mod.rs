@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub(crate) mod apart;
 mod attend;
 mod bench;
 mod check;
@@ -25,6 +26,7 @@ mod predict;
 mod profiled;
 mod seen;
 mod serve;
+mod shard;
 mod stream;
 mod table;
 mod tagged;
@@ -32,6 +34,7 @@ mod thresholds;
 mod trace;
 mod train;
 mod translate;
+mod written;
 
 use crate::ExitCode;
 use crate::Usage;
@@ -72,6 +75,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Train(args) => profiled::profiled(args.profile, || train::run(&args)),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => profiled::profiled(args.profile, || predict::run(&args)),
+        Command::Join(args) => shard::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Embed(args) => embed::run(&args),
         Command::Nearest(args) => nearest::run(&args),

@@ -1,6 +1,8 @@
 //! `chumoku predict`: the class, labels or number of texts given, or of every row of a file or of standard input, as a stream.
 
-use super::stream::{Form, Given, stream};
+use super::shard::{self, Piece};
+use super::stream::{Given, stream_piece};
+use super::written::{Answer, Answering, Form};
 use super::{columns, load, pairs};
 use crate::ExitCode;
 use crate::args::{Predict, Reading};
@@ -8,6 +10,7 @@ use crate::progress::tell;
 use crate::{Usage, harmless, threads};
 use chumoku::answers::{Bounds, NUMBER, Objection, Predictor, Verdict, rounded};
 use chumoku::data::Source;
+use chumoku::row::Asked;
 use chumoku::{ModelKind, Prediction, pair, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
@@ -32,12 +35,17 @@ fn bounds(model: Predictor<'_>, level: f64) -> anyhow::Result<Bounds> {
     Ok(bounds)
 }
 
-pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
-    if ModelKind::of(&args.model)? == ModelKind::Tagger {
-        columns::asked_of(&[], &args.set)?;
-        return super::tagged::predict(args);
-    }
+/// What a model reads of a row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    /// Whether texts are pairs.
+    pub(crate) pairs: bool,
+    /// The columns beside the text.
+    pub(crate) beside: Vec<Asked>,
+}
+
+/// The model of flags that are for it, from where on it answers, and what it reads.
+fn checked(args: &Predict) -> anyhow::Result<(Predictor<'static>, Option<Bounds>, Reads)> {
     if args.html.is_some() {
         let problem = tr!(
             "--html: only models that mark spans have such a page; chumoku explain --html shows the answers of others",
@@ -54,11 +62,34 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
         return Err(Usage(problem).into());
     }
     let bounds = args.abstain.map(|level| bounds(model, level)).transpose()?;
-    let reads_pairs = model.reads_pairs();
-    let reading = Reading { beside: columns::asked_of(model.columns(), &args.set)?, ..args.reading.clone() };
-    let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &reading, reads_pairs)? {
-        Given::Rows(source) => return rows(args, model, bounds.as_ref(), *source),
-        Given::Texts(texts) => columns::beside(pairs::of_arguments(texts, reads_pairs)?, model.columns(), &args.set)?,
+    let reads = Reads { pairs: model.reads_pairs(), beside: columns::asked_of(model.columns(), &args.set)? };
+    Ok((model, bounds, reads))
+}
+
+/// How rows are answered, and what the model reads of them. If `each_label` is set, several labels are answered by an object, in
+/// which each has its probability.
+pub(crate) fn answering(args: &Predict, each_label: bool) -> anyhow::Result<(Answering<'static>, Reads)> {
+    if ModelKind::of(&args.model)? == ModelKind::Tagger {
+        columns::asked_of(&[], &args.set)?;
+        return Ok((super::tagged::answering(args)?, Reads::default()));
+    }
+    let (model, bounds, reads) = checked(args)?;
+    let is_json = args.json || each_label && model.has_several();
+    Ok((of_rows(args, model, (bounds, is_json)), reads))
+}
+
+pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
+    threads::start(args.threads)?;
+    if ModelKind::of(&args.model)? == ModelKind::Tagger {
+        columns::asked_of(&[], &args.set)?;
+        return super::tagged::predict(args);
+    }
+    let (model, bounds, reads) = checked(args)?;
+    let piece = shard::begin(args)?;
+    let reading = Reading { beside: reads.beside, ..args.reading.clone() };
+    let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &reading, reads.pairs)? {
+        Given::Rows(source) => return rows(args, (model, bounds), *source, piece),
+        Given::Texts(texts) => columns::beside(pairs::of_arguments(texts, reads.pairs)?, model.columns(), &args.set)?,
     };
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut out = stdout().lock();
@@ -94,68 +125,61 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
 }
 
 /// The rows of a source, each with its label.
-fn rows(args: &Predict, model: Predictor<'_>, bounds: Option<&Bounds>, source: Source) -> anyhow::Result<ExitCode> {
+fn rows(
+    args: &Predict,
+    (model, bounds): (Predictor<'static>, Option<Bounds>),
+    source: Source,
+    piece: Option<Piece>,
+) -> anyhow::Result<ExitCode> {
     let mut unread = columns::Unread::of(model.columns());
-    let ended = answered(args, model, bounds, source, &mut |texts| {
+    let Answering { form, mut answer } = of_rows(args, model, (bounds, args.json));
+    let ended = stream_piece(source, form, (args.strict, piece), |texts| {
         unread.see(texts);
-        model.predict(texts)
+        answer(texts)
     });
     unread.tell();
     ended
 }
 
-/// The rows of a source with what `predict` says of them.
-fn answered(
-    args: &Predict,
-    model: Predictor<'_>,
-    bounds: Option<&Bounds>,
-    source: Source,
-    predict: &mut dyn FnMut(&[&str]) -> chumoku::Result<Vec<Prediction>>,
-) -> anyhow::Result<ExitCode> {
-    if args.json {
-        let form = Form::Objects { unanswered: model.unanswered(args.top) };
-        return stream(source, form, args.strict, |texts| {
-            let predictions = predict(texts)?;
-            let answers = texts.iter().zip(&predictions);
+/// How rows are answered: by objects, if `is_json` is set.
+fn of_rows(args: &Predict, model: Predictor<'static>, (bounds, is_json): (Option<Bounds>, bool)) -> Answering<'static> {
+    let top = args.top;
+    if is_json {
+        let answer = move |texts: &[&str]| {
+            let predictions = model.predict(texts)?;
             let answer = |(text, prediction): (&&str, &Prediction)| {
-                let verdict = bounds.map(|bounds| bounds.verdict(model, text, prediction));
-                vec![model.object(text, prediction, (args.top, verdict)).into()]
+                let verdict = bounds.as_ref().map(|bounds| bounds.verdict(model, text, prediction));
+                vec![model.object(text, prediction, (top, verdict)).into()]
             };
-            Ok(answers.map(answer).collect())
-        });
+            Ok(texts.iter().zip(&predictions).map(answer).collect())
+        };
+        return Answering { form: Form::Objects { unanswered: model.unanswered(top) }, answer: Box::new(answer) };
     }
+    let columns = |names: &[&str], answer: Answer<'static>| Answering { form: Form::columns(names, args.bom), answer };
     if model.tells_numbers() {
-        return stream(source, Form::Columns { names: &NUMBER, bom: args.bom }, args.strict, |texts| {
-            let numbers = |p: &Prediction| {
-                model.estimate(p).map(|estimate| estimate.rounded().map(Value::from).to_vec()).unwrap_or_default()
-            };
-            Ok(predict(texts)?.iter().map(numbers).collect())
-        });
+        let numbers = move |p: &Prediction| {
+            model.estimate(p).map(|estimate| estimate.rounded().map(Value::from).to_vec()).unwrap_or_default()
+        };
+        return columns(&NUMBER, of_each(model, move |_, prediction| numbers(prediction)));
     }
-    if model.has_several() && args.top.is_none() {
-        return stream(source, Form::Columns { names: &["labels"], bom: args.bom }, args.strict, |texts| {
-            let joined = |prediction: &Prediction| {
-                let names: Vec<&str> = model.answer(prediction, None).into_iter().map(|(label, _)| label).collect();
-                vec![Value::from(names.join(SEPARATOR))]
-            };
-            Ok(predict(texts)?.iter().map(joined).collect())
-        });
+    if model.has_several() && top.is_none() {
+        let joined = move |prediction: &Prediction| {
+            let names: Vec<&str> = model.answer(prediction, None).into_iter().map(|(label, _)| label).collect();
+            vec![Value::from(names.join(SEPARATOR))]
+        };
+        return columns(&["labels"], of_each(model, move |_, prediction| joined(prediction)));
     }
     if let Some(bounds) = bounds {
-        let names = ["label", "probability", "abstained"];
-        return stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
-            let predictions = predict(texts)?;
-            let added = |(text, prediction): (&&str, &Prediction)| {
-                let verdict = bounds.verdict(model, text, prediction);
-                let (told, probability) = model.told(prediction, Some(verdict));
-                let objection = verdict.objection();
-                let label = if objection.is_some() { "" } else { told };
-                vec![Value::from(label), rounded(probability), objection.map_or("", Objection::name).into()]
-            };
-            Ok(texts.iter().zip(&predictions).map(added).collect())
-        });
+        let added = move |text: &str, prediction: &Prediction| {
+            let verdict = bounds.verdict(model, text, prediction);
+            let (told, probability) = model.told(prediction, Some(verdict));
+            let objection = verdict.objection();
+            let label = if objection.is_some() { "" } else { told };
+            vec![Value::from(label), rounded(probability), objection.map_or("", Objection::name).into()]
+        };
+        return columns(&["label", "probability", "abstained"], of_each(model, added));
     }
-    let n = args.top.unwrap_or(1).min(model.labels().len());
+    let n = top.unwrap_or(1).min(model.labels().len());
     let names: Vec<String> = (1..=n)
         .flat_map(|i| {
             let suffix = if i == 1 { String::new() } else { format!("_{i}") };
@@ -163,12 +187,20 @@ fn answered(
         })
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
-        let predictions = predict(texts)?;
-        let added = |prediction: &Prediction| {
-            let top = model.answer(prediction, args.top).into_iter();
-            top.flat_map(|(label, p)| [Value::from(label), rounded(p)]).collect()
-        };
-        Ok(predictions.iter().map(added).collect())
+    let added = move |_: &str, prediction: &Prediction| {
+        let top = model.answer(prediction, top).into_iter();
+        top.flat_map(|(label, p)| [Value::from(label), rounded(p)]).collect()
+    };
+    columns(&names, of_each(model, added))
+}
+
+/// What answers texts, of what each prediction becomes.
+fn of_each(
+    model: Predictor<'static>,
+    each: impl Fn(&str, &Prediction) -> Vec<Value> + Send + 'static,
+) -> Answer<'static> {
+    Box::new(move |texts| {
+        let predictions = model.predict(texts)?;
+        Ok(texts.iter().zip(&predictions).map(|(text, prediction)| each(text, prediction)).collect())
     })
 }

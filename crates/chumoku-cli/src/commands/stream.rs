@@ -1,17 +1,17 @@
 //! Texts that a command is given, and rows that it streams through a model.
 
+use super::shard::{Input, Piece, ShardWriter};
+use super::written::{Answers, Form, Portion};
 use super::{pairs, read_options};
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::Reading;
+use crate::args::{Reading, Shard};
 use crate::progress::{RowProgress, count, tell};
-use chumoku::data::{
-    Columns, DataError, Format, Layout, OutputForm, Record, RecordWriter, Skipped, Source, standard_input,
-};
+use chumoku::data::{Columns, DataError, Layout, ReadOptions, Record, Skipped, Source, standard_input};
 use chumoku::{stages, tr};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::borrow::Cow;
-use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdin, stdout};
+use std::io::{BufWriter, IsTerminal, StdoutLock, stdin, stdout};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -29,8 +29,6 @@ const GATHERING: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_millis(500);
 /// How long a chunk waits for its next row; one that takes longer is somebody's who waits for an answer.
 const MOMENT: Duration = Duration::from_millis(5);
-/// The column of the reason why a row has no answer.
-const ERROR: &str = "error";
 
 /// What a command is to work on.
 pub(super) enum Given<'a> {
@@ -61,8 +59,7 @@ impl<'a> Given<'a> {
             }
             return Ok(Given::Texts(texts.iter().map(String::as_str).collect()));
         }
-        let mut options = read_options(reading, false)?;
-        (options.faults_in_place, options.pairs) = (true, reads_pairs);
+        let options = options(reading, reads_pairs)?;
         let source = match input {
             Some(path) if !is_piped => Source::open(path, &options)?,
             // As a file: what it is can wait until enough of it has come to tell.
@@ -82,12 +79,18 @@ impl<'a> Given<'a> {
     }
 }
 
-/// The form in which rows are answered.
-pub(super) enum Form<'a> {
-    /// The rows as they came, with these columns behind theirs.
-    Columns { names: &'a [&'a str], bom: bool },
-    /// Objects of the command's own; one without an answer has these values.
-    Objects { unanswered: Map<String, Value> },
+/// How rows are read that are to be answered.
+fn options(reading: &Reading, reads_pairs: bool) -> anyhow::Result<ReadOptions> {
+    let mut options = read_options(reading, false)?;
+    (options.faults_in_place, options.pairs) = (true, reads_pairs);
+    Ok(options)
+}
+
+/// The rows of a file, without a word about it.
+pub(super) fn source(file: &Path, reading: &Reading, reads_pairs: bool) -> anyhow::Result<Source> {
+    let source = Source::open(file, &options(reading, reads_pairs)?)?;
+    pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
+    Ok(source)
 }
 
 /// Streams the rows of a source, in order. `answer` gives for each of some texts the values of the columns to add, or
@@ -97,13 +100,24 @@ pub(super) enum Form<'a> {
 /// the rows before it.
 pub(super) fn stream(
     source: Source,
-    form: Form<'_>,
+    form: Form,
     strict: bool,
+    answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
+) -> anyhow::Result<ExitCode> {
+    stream_piece(source, form, (strict, None), answer)
+}
+
+/// The same of the rows of one shard, if that is asked for.
+pub(super) fn stream_piece(
+    source: Source,
+    form: Form,
+    (strict, piece): (bool, Option<Piece>),
     mut answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
 ) -> anyhow::Result<ExitCode> {
     let columns = source.columns().clone();
-    let mut writer = Answers::new(source.layout(), &columns, form)?;
-    let (rows, reader) = read_ahead(source);
+    let shard = piece.as_ref().map(|piece| piece.shard);
+    let mut writer = Output::new(source.layout(), &columns, form, piece)?;
+    let (rows, reader) = read_ahead(source, shard, strict);
     let mut progress = RowProgress::new();
     let mut unanswered = (0, String::new());
     let mut size = CHUNK;
@@ -113,28 +127,28 @@ pub(super) fn stream(
         drop(reading);
         let start = Instant::now();
         let chunk_size = chunk.len();
-        let strict_end = chunk.iter().position(|(_, fault)| strict && fault.is_some());
+        let strict_end = chunk.iter().position(|row| strict && row.fault.is_some());
         let kept = strict_end.unwrap_or(chunk.len());
-        let texts = chunk[..kept].iter().filter(|(_, fault)| fault.is_none());
-        let texts: Vec<Cow<'_, str>> = texts.map(|(record, _)| columns.text_of(record)).collect();
+        let texts = chunk[..kept].iter().filter(|row| row.fault.is_none());
+        let texts: Vec<Cow<'_, str>> = texts.map(|row| columns.text_of(&row.record)).collect();
         let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         let mut found = if texts.is_empty() { Vec::new() } else { answer(&texts)? }.into_iter();
         let _writing = stages::begin(stages::WRITING);
-        for (at, (record, fault)) in chunk.into_iter().enumerate() {
-            match fault {
+        for (at, row) in chunk.into_iter().enumerate() {
+            match row.fault {
                 Some(fault) if at == kept => {
                     end = Some(Err(fault));
                     break;
                 }
                 Some(fault) => {
                     let reason = fault.reason();
-                    writer.write(&record, None, Some(&reason))?;
+                    writer.write(row.at, &row.record, None, Some(&reason))?;
                     if unanswered.0 == 0 {
                         unanswered.1 = reason;
                     }
                     unanswered.0 += 1;
                 }
-                None => writer.write(&record, found.next(), None)?,
+                None => writer.write(row.at, &row.record, found.next(), None)?,
             }
         }
         size = next_size(size, chunk_size, start.elapsed());
@@ -147,38 +161,134 @@ pub(super) fn stream(
             break;
         }
     }
-    let skipped = reader.join().unwrap_or_default();
+    let Seen { skipped, input } = reader.join().unwrap_or_default();
+    writer.end(input)?;
     if skipped.count > 0 {
         tell(["skipped", "除外"], &skipped.to_string());
     }
     if let (n @ 1.., first) = unanswered {
-        let rows = count(n, "row");
-        let have = if n == 1 { "has" } else { "have" };
-        let said =
-            tr!("{rows} {have} no answer, the first because: {first}", "{n} 行に答えがありません。最初の理由: {first}");
-        tell(["unanswered", "未回答"], &said);
+        tell(["unanswered", "未回答"], &without_answer(n, &first));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A row, and what keeps it from being answered.
-type Row = (Record, Option<DataError>);
+/// How many rows have no answer, and why the first has none.
+pub(super) fn without_answer(n: usize, first: &str) -> String {
+    let rows = count(n, "row");
+    let have = if n == 1 { "has" } else { "have" };
+    tr!("{rows} {have} no answer, the first because: {first}", "{n} 行に答えがありません。最初の理由: {first}")
+}
+
+/// Where rows are written: to standard output as they are, or as a shard.
+enum Output<'a> {
+    Rows(Answers<BufWriter<StdoutLock<'a>>>),
+    Shard {
+        answers: Answers<Portion>,
+        portion: Portion,
+        writer: Box<ShardWriter<'a>>,
+        /// The row behind the last.
+        next: u64,
+    },
+}
+
+impl Output<'_> {
+    fn new(layout: &Layout, columns: &Columns, form: Form, piece: Option<Piece>) -> anyhow::Result<Self> {
+        let Some(piece) = piece else {
+            return Ok(Output::Rows(Answers::new(BufWriter::new(stdout().lock()), layout, columns, form)?));
+        };
+        let portion = Portion::default();
+        let mut answers = Answers::new(portion.clone(), layout, columns, form)?;
+        answers.flush()?;
+        let writer = Box::new(ShardWriter::new(piece, &portion.take()));
+        Ok(Output::Shard { answers, portion, writer, next: 0 })
+    }
+
+    /// Writes row `at` of the input with its answer or, without one, with the reason.
+    fn write(
+        &mut self,
+        at: u64,
+        record: &Record,
+        answer: Option<Vec<Value>>,
+        reason: Option<&str>,
+    ) -> Result<(), DataError> {
+        match self {
+            Output::Rows(answers) => answers.write(record, answer, reason),
+            Output::Shard { answers, portion, writer, next } => {
+                answers.pass(at - *next);
+                *next = at + 1;
+                answers.write(record, answer, reason)?;
+                answers.flush()?;
+                writer.row(&portion.take());
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), DataError> {
+        match self {
+            Output::Rows(answers) => answers.flush(),
+            Output::Shard { writer, .. } => writer.flush(),
+        }
+    }
+
+    fn end(self, input: Input) -> Result<(), DataError> {
+        match self {
+            Output::Rows(mut answers) => answers.flush(),
+            Output::Shard { writer, .. } => writer.end(input),
+        }
+    }
+}
+
+/// A row.
+struct Row {
+    /// How many rows the input has before it.
+    at: u64,
+    record: Record,
+    /// What keeps it from being answered.
+    fault: Option<DataError>,
+}
+
 /// What ends a stream: its end, or what cannot be read past.
 type End = Result<(), DataError>;
 
+/// What was seen of a source.
+#[derive(Default)]
+struct Seen {
+    skipped: Skipped,
+    input: Input,
+}
+
 /// Reads rows in a thread of its own, so that whoever answers them sees which have come. The thread ends with the rows
-/// and says which were left out.
-fn read_ahead(source: Source) -> (Receiver<Result<Row, DataError>>, JoinHandle<Skipped>) {
+/// and says what it saw.
+///
+/// Of a shard its rows come alone, but all are read; if `strict`, what is wrong with those of others ends the stream too.
+fn read_ahead(
+    source: Source,
+    shard: Option<Shard>,
+    strict: bool,
+) -> (Receiver<Result<Row, DataError>>, JoinHandle<Seen>) {
     let (sender, rows) = sync_channel(CHUNK);
     let reader = thread::spawn(move || {
-        let mut records = source.records();
+        let (mut records, mut input) = (source.records(), Input::default());
         while let Some(row) = records.next_in_place().transpose() {
+            let at = input.rows;
+            let mut row = row.map(|(record, fault)| Row { at, record, fault });
+            if let (Some(shard), Ok(Row { record, fault, .. })) = (shard, &mut row) {
+                input.rows += 1;
+                input.fingerprint.add_row(record);
+                if at % shard.of as u64 != shard.at as u64 - 1 {
+                    match fault.take().filter(|_| strict) {
+                        None => continue,
+                        Some(fault) => row = Err(fault),
+                    }
+                }
+            }
             let failed = row.is_err();
             if sender.send(row).is_err() || failed {
                 break;
             }
         }
-        records.skipped().clone()
+        Seen { skipped: records.skipped().clone(), input }
     });
     (rows, reader)
 }
@@ -200,7 +310,7 @@ fn takes_more(rows: usize, bytes: usize, size: usize, took: Duration) -> bool {
 /// At most `size` rows to answer next, and how the stream ends if it does. Before a wait all answers are handed on.
 fn gather(
     rows: &Receiver<Result<Row, DataError>>,
-    writer: &mut Answers<'_>,
+    writer: &mut Output<'_>,
     size: usize,
 ) -> anyhow::Result<(Vec<Row>, Option<End>)> {
     let mut chunk = Vec::with_capacity(size);
@@ -221,7 +331,7 @@ fn gather(
                 if chunk.is_empty() {
                     start = Instant::now();
                 }
-                bytes += row.0.fields.iter().map(String::len).sum::<usize>();
+                bytes += row.record.fields.iter().map(String::len).sum::<usize>();
                 chunk.push(row);
             }
             Ok(Err(error)) => return Ok((chunk, Some(Err(error)))),
@@ -230,82 +340,6 @@ fn gather(
         }
     }
     Ok((chunk, None))
-}
-
-/// Where answers are written.
-enum Answers<'a> {
-    Columns {
-        writer: RecordWriter<BufWriter<StdoutLock<'a>>>,
-        /// Columns added, that of reasons not counted.
-        added: usize,
-    },
-    Objects {
-        out: BufWriter<StdoutLock<'a>>,
-        unanswered: Map<String, Value>,
-        columns: Columns,
-        /// The names of the input's columns; none where it has only texts.
-        keys: Option<Vec<String>>,
-    },
-}
-
-impl Answers<'_> {
-    fn new(layout: &Layout, columns: &Columns, form: Form<'_>) -> anyhow::Result<Self> {
-        let out = BufWriter::new(stdout().lock());
-        Ok(match form {
-            Form::Objects { unanswered } => {
-                let keys = (layout.format != Format::PlainText).then(|| layout.keys());
-                Answers::Objects { out, unanswered, columns: columns.clone(), keys }
-            }
-            Form::Columns { names, bom } => {
-                if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
-                    let problem = tr!(
-                        "--bom: the rows are written as JSON, which has no byte order mark; leave it out",
-                        "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"
-                    );
-                    return Err(Usage(problem).into());
-                }
-                let form = if bom { OutputForm::Marked } else { OutputForm::LikeInput };
-                let all = [names, &[ERROR]].concat();
-                Answers::Columns { writer: RecordWriter::new(out, layout, &all, form)?, added: names.len() }
-            }
-        })
-    }
-
-    /// Writes a row with its answer or, without one, with the reason.
-    fn write(&mut self, record: &Record, answer: Option<Vec<Value>>, reason: Option<&str>) -> Result<(), DataError> {
-        let reason = reason.map_or(Value::Null, Value::from);
-        match self {
-            Answers::Columns { writer, added } => {
-                let mut values = answer.unwrap_or_else(|| vec![Value::Null; *added]);
-                values.push(reason);
-                writer.write(record, &values)
-            }
-            Answers::Objects { out, unanswered, columns, keys } => {
-                let mut object = Map::new();
-                match answer.and_then(|mut values| values.pop()) {
-                    Some(Value::Object(answer)) => object = answer,
-                    _ => {
-                        chumoku::answers::put_text(&mut object, &columns.text_of(record));
-                        object.extend(unanswered.clone());
-                    }
-                }
-                if let Some(keys) = keys {
-                    object.insert("input".into(), record.to_object(keys).into());
-                }
-                if !reason.is_null() {
-                    object.insert(ERROR.into(), reason);
-                }
-                writeln!(out, "{}", Value::Object(object)).map_err(|source| DataError::Write { source })
-            }
-        }
-    }
-
-    fn flush(&mut self) -> Result<(), DataError> {
-        match self {
-            Answers::Columns { writer, .. } => writer.flush(),
-            Answers::Objects { out, .. } => out.flush().map_err(|source| DataError::Write { source }),
-        }
-    }
 }
 
 #[cfg(test)]

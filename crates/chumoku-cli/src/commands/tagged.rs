@@ -1,7 +1,9 @@
 //! `predict` and `eval` of a tagger.
 
-use super::stream::{Form, Given, stream};
+use super::shard;
+use super::stream::{Given, stream_piece};
 use super::train::{classify::this_model, tag};
+use super::written::{Answering, Form};
 use super::{load, model_name, not_over, read_options};
 use crate::args::{Eval, Predict};
 use crate::report::filled;
@@ -15,7 +17,8 @@ use serde_json::{Map, Value, json};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
-pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
+/// The model, of flags that are for it.
+fn checked(args: &Predict) -> anyhow::Result<&'static TextTagger> {
     let flags = [
         ("--top", args.top.is_some()),
         ("--abstain", args.abstain.is_some()),
@@ -28,17 +31,50 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    load::tagger(&args.model, args.precision)
+}
+
+/// How rows are answered.
+pub(super) fn answering(args: &Predict) -> anyhow::Result<Answering<'static>> {
+    Ok(of_rows(checked(args)?, args, |_, _| {}))
+}
+
+/// The same, of a model whose answers are `seen` too.
+fn of_rows<'a>(
+    model: &'a TextTagger,
+    args: &Predict,
+    mut seen: impl FnMut(&[&str], &[Vec<FoundSpan>]) + Send + 'a,
+) -> Answering<'a> {
+    let is_json = args.json;
+    let form = match is_json {
+        true => Form::Objects { unanswered: Map::from_iter([("spans".to_owned(), Value::Null)]) },
+        false => Form::columns(&["spans"], args.bom),
+    };
+    let answer = move |texts: &[&str]| {
+        let found = model.predict(texts)?;
+        seen(texts, &found);
+        let each = texts.iter().zip(&found);
+        Ok(each.map(|(text, spans)| vec![if is_json { spanned(text, spans) } else { answers::spans(spans) }]).collect())
+    };
+    Answering { form, answer: Box::new(answer) }
+}
+
+pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
+    let model = checked(args)?;
     for read in [Some(&args.model), args.input.as_ref()].into_iter().flatten() {
         not_over(read, [("--html", &args.html)])?;
     }
-    let model = load::tagger(&args.model, args.precision)?;
     let options = read_options(&args.reading, false)?;
+    let piece = shard::begin(args)?;
     let mut page =
         Page { place: args.html.as_deref(), model, name: model_name(&args.model), texts: Vec::new(), all: 0 };
     // What comes through a pipe can be read once, and has a text a line or row.
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
     {
+        if piece.is_some() {
+            return Err(words(path).into());
+        }
         // Words that the file has are kept.
         let rows = load_spans(path, &options)?.examples;
         let found = model.predict_rows(&rows)?;
@@ -48,22 +84,10 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
     }
     let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &args.reading, false)? {
         Given::Texts(texts) => texts,
-        Given::Rows(source) if args.json => {
-            let form = Form::Objects { unanswered: Map::from_iter([("spans".to_owned(), Value::Null)]) };
-            let ended = stream(*source, form, args.strict, |texts| {
-                let found = model.predict(texts)?;
-                page.add(texts.iter().copied().zip(&found));
-                Ok(texts.iter().zip(&found).map(|(text, spans)| vec![spanned(text, spans)]).collect())
-            })?;
-            page.write()?;
-            return Ok(ended);
-        }
         Given::Rows(source) => {
-            let ended = stream(*source, Form::Columns { names: &["spans"], bom: args.bom }, args.strict, |texts| {
-                let found = model.predict(texts)?;
-                page.add(texts.iter().copied().zip(&found));
-                Ok(found.iter().map(|spans| vec![answers::spans(spans)]).collect())
-            })?;
+            let Answering { form, answer } =
+                of_rows(model, args, |texts, found| page.add(texts.iter().copied().zip(found)));
+            let ended = stream_piece(*source, form, (args.strict, piece), answer)?;
             page.write()?;
             return Ok(ended);
         }
@@ -72,6 +96,17 @@ pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
     page.add(texts.iter().copied().zip(&found));
     page.write()?;
     print(args, texts.into_iter().zip(found))
+}
+
+/// That a file of words is to be divided among runs.
+pub(super) fn words(path: &Path) -> Usage {
+    Usage(tr!(
+        "{}: a file of words and tags (CoNLL) is read as a whole and cannot be divided: give texts, one a line or a row, or use \
+         `chumoku predict` without shards or workers",
+        "{}: 単語とタグのファイル（CoNLL）は全体をまとめて読むので、分割できません。1 行に 1 つのテキストのファイルにするか、\
+         分割もワーカーも使わない `chumoku predict` を使ってください",
+        path.display()
+    ))
 }
 
 /// The page that was asked for, if one was.

@@ -1,7 +1,8 @@
 //! `chumoku translate`: texts given, or every row of a file or of standard input, as a stream.
 
 use super::load;
-use super::stream::{Form, Given, stream};
+use super::stream::{Given, stream};
+use super::written::Form;
 use crate::ExitCode;
 use crate::args::Translate;
 use crate::{Usage, harmless, threads};
@@ -89,7 +90,7 @@ fn rows(
         })
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    stream(source, Form::Columns { names: &names, bom: args.bom }, args.strict, |texts| {
+    stream(source, Form::columns(&names, args.bom), args.strict, |texts| {
         let added = |translation: &Translation| {
             let each = translation.hypotheses.iter().enumerate().take(args.n_best);
             let mut values: Vec<Value> =

@@ -18,7 +18,8 @@
 //! 6. [`load_spans`] reads texts with labelled spans, from CoNLL files and JSONL (`spans/`).
 //! 7. What stands beside a text in other columns comes with it ([`Beside`], [`crate::beside`]).
 //! 8. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
-//!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once.
+//!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once;
+//!    [`Fingerprint`] tells whether others have the same rows.
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
 
@@ -39,6 +40,7 @@ mod excel;
 mod excel;
 mod fasttext;
 mod files;
+mod fingerprint;
 mod format;
 mod gzip;
 mod header;
@@ -90,6 +92,7 @@ pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelle
 pub use documents::{DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, VALID_SHARE, load_documents};
 pub use error::{DataError, Place, Role};
 pub use files::DataFiles;
+pub use fingerprint::Fingerprint;
 pub use format::{Format, ReadOptions};
 pub use kept::{Kept, standard_input};
 pub use label_sets::{LabelOptions, LabelSets, LabelledText, load_label_sets, looks_like_label_sets};

@@ -1,5 +1,6 @@
 //! Writing rows back as they came, with columns added: the output of `predict`.
 
+use std::cell::Cell;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
@@ -90,6 +91,23 @@ impl<W: Write> RecordWriter<W> {
     /// The names of the added columns, as they are written.
     pub fn added(&self) -> &[String] {
         &self.added
+    }
+
+    /// Counts rows that others write: those before the next one, where this writer has only some of a file's.
+    ///
+    /// The next row is then written as it would be behind them.
+    pub fn pass(&mut self, rows: u64) {
+        self.written += rows;
+        if rows > 0 {
+            match &mut self.rows {
+                Rows::Json(_) => {}
+                Rows::Tsv { out, begun } => {
+                    out.begun.set(true);
+                    *begun = true;
+                }
+                Rows::Csv(writer) => writer.get_ref().begun.set(true),
+            }
+        }
     }
 
     /// Writes one row; `values` belong to the added columns, in order.
@@ -202,7 +220,7 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 /// Puts a byte order mark in front of output that is to have one, or that begins with one, because a reader takes the first away.
 struct MarkGuard<W> {
     out: W,
-    begun: bool,
+    begun: Cell<bool>,
 }
 
 impl<W: Write> MarkGuard<W> {
@@ -211,16 +229,16 @@ impl<W: Write> MarkGuard<W> {
         if begun {
             out.write_all(MARK).map_err(|source| DataError::Write { source })?;
         }
-        Ok(MarkGuard { out, begun })
+        Ok(MarkGuard { out, begun: Cell::new(begun) })
     }
 }
 
 impl<W: Write> Write for MarkGuard<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.begun && bytes.starts_with(MARK) {
+        if !self.begun.get() && bytes.starts_with(MARK) {
             self.out.write_all(MARK)?;
         }
-        self.begun |= !bytes.is_empty();
+        self.begun.set(self.begun.get() || !bytes.is_empty());
         self.out.write(bytes)
     }
 

@@ -10,6 +10,8 @@ mod rows;
 mod tagged;
 
 use super::pictures::{Shown, terminal_options, write};
+use super::predict::Reads;
+use super::written::Answering;
 use super::{columns, load, model_name, pairs};
 use crate::ExitCode;
 use crate::args::{Explain, Pictures, View};
@@ -79,6 +81,17 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
         )
     );
     Ok([0, 0])
+}
+
+/// How rows are explained, and what the model reads, of a command line that asks for objects of rows.
+pub(crate) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, Reads)> {
+    args.check()?;
+    let kind = ModelKind::of(&args.model)?;
+    check_method(args.method, kind)?;
+    match kind {
+        ModelKind::Tagger => Ok((tagged::answering(args)?, Reads::default())),
+        _ => rows::answering(args),
+    }
 }
 
 pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {

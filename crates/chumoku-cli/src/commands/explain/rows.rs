@@ -3,7 +3,9 @@
 use super::model::{Explainer, Model};
 use crate::args::{Explain, Method};
 use crate::commands::columns::asked_of;
-use crate::commands::stream::{Form, stream};
+use crate::commands::predict::Reads;
+use crate::commands::stream::stream;
+use crate::commands::written::{Answering, Form};
 use crate::commands::{load, model_name, pairs};
 use crate::{ExitCode, Usage};
 use chumoku::answers::put_text;
@@ -48,8 +50,8 @@ pub(super) fn check(args: &Explain) -> Result<(), Usage> {
     Ok(())
 }
 
-/// One object a row on standard output, in the order of the file.
-pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
+/// How rows are explained, and what the model reads.
+pub(super) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, Reads)> {
     check(args)?;
     let model = match ModelKind::of(&args.model)? {
         ModelKind::Ngrams => Explained::Ngrams(load::ngrams(&args.model, args.precision)?),
@@ -70,12 +72,18 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
         Explained::Network(model) => model.columns(),
         Explained::Ngrams(model) => model.columns(),
     };
-    let source = open(input, reads_pairs, asked_of(columns, &args.set)?)?;
-    let name = model_name(&args.model);
+    let reads = Reads { pairs: reads_pairs, beside: asked_of(columns, &args.set)? };
+    let (name, method) = (model_name(&args.model), args.method);
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
-    stream(source, Form::Objects { unanswered }, false, |texts| {
-        texts.iter().map(|text| Ok(vec![explain(&model, (&name, args.method), text)?])).collect()
-    })
+    let answer =
+        move |texts: &[&str]| texts.iter().map(|text| Ok(vec![explain(&model, (&name, method), text)?])).collect();
+    Ok((Answering { form: Form::Objects { unanswered }, answer: Box::new(answer) }, reads))
+}
+
+/// One object a row on standard output, in the order of the file.
+pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
+    let (answering, reads) = answering(args)?;
+    stream(open(input, reads.pairs, reads.beside)?, answering.form, false, answering.answer)
 }
 
 fn explain(model: &Explained, (name, method): (&str, Method), text: &str) -> anyhow::Result<Value> {

@@ -4,7 +4,8 @@ use super::model::LeftOut;
 use super::{attention_flag, place, rows};
 use crate::args::{Explain, View};
 use crate::commands::pictures::{Shown, terminal_options};
-use crate::commands::stream::{Form, stream};
+use crate::commands::stream::stream;
+use crate::commands::written::{Answering, Form};
 use crate::commands::{columns, load, model_name};
 use crate::{ExitCode, Usage};
 use chumoku::data::{ReadOptions, is_conll, load_spans};
@@ -116,11 +117,24 @@ pub(super) fn rows(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    let answering = of_rows(model, name);
+    stream(rows::open(input, false, Vec::new())?, answering.form, false, answering.answer)
+}
+
+/// How rows are explained.
+pub(super) fn answering(args: &Explain) -> anyhow::Result<Answering<'static>> {
+    rows::check(args)?;
+    let (model, _) = checked(args)?;
+    Ok(of_rows(model, model_name(&args.model)))
+}
+
+fn of_rows(model: &'static TextTagger, name: String) -> Answering<'static> {
     let unanswered = Map::from_iter([("spans".to_owned(), Value::Null)]);
-    stream(rows::open(input, false, Vec::new())?, Form::Objects { unanswered }, false, |texts| {
+    let answer = move |texts: &[&str]| {
         let one = |text: &&str| Ok(vec![object(model.explain(text, &name, None, &mut |_, _| {})?)]);
         texts.iter().map(one).collect()
-    })
+    };
+    Answering { form: Form::Objects { unanswered }, answer: Box::new(answer) }
 }
 
 /// An explanation without the model's name, which is the same in every row, and with the strongest features of each span.

@@ -1,0 +1,83 @@
+//! Shards: one of N runs that divide the rows of a file, and the flags of `join`.
+
+use super::Predict;
+use chumoku::tr;
+use clap::Args as ClapArgs;
+use std::fmt;
+use std::path::PathBuf;
+
+/// More are a slip.
+const MOST: usize = 100_000;
+
+/// Shard `at` of `of`, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shard {
+    pub(crate) at: usize,
+    pub(crate) of: usize,
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.at, self.of)
+    }
+}
+
+/// `I/N`.
+pub(super) fn shard(text: &str) -> Result<Shard, String> {
+    let numbers = text.split_once('/').and_then(|(at, of)| Some((at.trim().parse().ok()?, of.trim().parse().ok()?)));
+    match numbers {
+        Some((at, of)) if (1..=of).contains(&at) && of <= MOST => Ok(Shard { at, of }),
+        _ => Err(tr!(
+            "expected I/N, shard I of N with I from 1 to N (2/8) and N of at most 100,000, found {}",
+            "I/N（N 個のうち I 番目。I は 1 から N、N は 100,000 まで。例: 2/8）が必要ですが、{} です",
+            super::values::found(text)
+        )),
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Join {
+    /// The files that `chumoku predict … --shard 1/N` to `--shard N/N` wrote, in any order
+    #[arg(value_name = "SHARD", required = true)]
+    pub(crate) shards: Vec<PathBuf>,
+    /// The file to write (default: standard output)
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl Predict {
+    /// The flags that answers, and the rows that are answered, depend on, as a command line has them.
+    pub(crate) fn flags_of_answers(&self) -> String {
+        let reading = &self.reading;
+        let text = |value: &Option<String>| value.clone();
+        let of_labels = |all: &[super::OfLabel]| {
+            let each = all.iter().map(|of| match &of.label {
+                Some(label) => format!("{label}={}", of.value),
+                None => of.value.to_string(),
+            });
+            Some(each.collect::<Vec<_>>().join(" ")).filter(|all| !all.is_empty())
+        };
+        let set: Vec<String> = self.set.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let is_on = |on: bool| on.then(String::new);
+        let given = [
+            ("--text", text(&reading.text)),
+            ("--label", text(&reading.label)),
+            ("--encoding", text(&reading.encoding)),
+            ("--format", reading.format.map(|format| format!("{format:?}").to_lowercase())),
+            ("--delimiter", reading.delimiter.map(String::from)),
+            ("--sheet", text(&reading.sheet)),
+            ("--skip-bad-rows", is_on(reading.skip_bad_rows)),
+            ("--set", Some(set.join(" ")).filter(|set| !set.is_empty())),
+            ("--strict", is_on(self.strict)),
+            ("--bom", is_on(self.bom)),
+            ("--abstain", self.abstain.map(|share| share.to_string())),
+            ("--threshold", of_labels(&self.thresholds.threshold)),
+            ("--precision-at-least", of_labels(&self.thresholds.precision_at_least)),
+            ("--top", self.top.map(|n| n.to_string())),
+            ("--precision", self.precision.map(|precision| format!("{precision:?}").to_lowercase())),
+            ("--json", is_on(self.json)),
+        ];
+        let given = given.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+        given.map(|(flag, value)| format!("{flag} {value}").trim_end().to_owned()).collect::<Vec<_>>().join(" ")
+    }
+}

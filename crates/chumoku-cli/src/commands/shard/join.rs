@@ -1,0 +1,135 @@
+//! `chumoku join`: shards as the one file that they are of.
+
+use super::read::ShardFile;
+use crate::args::{Join, Shard};
+use crate::commands::not_over;
+use crate::progress::{count, tell};
+use crate::{ExitCode, Usage};
+use chumoku::data::{AtomicOutput, DataError};
+use chumoku::lang::wording::joined;
+use chumoku::tr;
+use std::io::{BufWriter, Write, stdout};
+
+pub(in crate::commands) fn run(args: &Join) -> anyhow::Result<ExitCode> {
+    for shard in &args.shards {
+        not_over(shard, [("--out", &args.out)])?;
+    }
+    let mut shards = args.shards.iter().map(|path| ShardFile::open(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    shards.sort_by_key(|shard| shard.header.shard.at);
+    check_all_there(&shards)?;
+    check_one_run(&shards)?;
+    let (n, rows) = (shards.len(), shards[0].footer.rows);
+    match &args.out {
+        Some(path) => {
+            let mut out = AtomicOutput::create(path)?;
+            write(shards, &mut out)?;
+            out.commit()?;
+        }
+        None => {
+            let mut out = BufWriter::new(stdout().lock());
+            write(shards, &mut out)?;
+            out.flush().map_err(|source| DataError::Write { source })?;
+        }
+    }
+    let (shards, counted) = (count(n, "shard"), count(rows as usize, "row"));
+    tell(["joined", "結合"], &tr!("{shards}, {counted}", "{n} 個の分割、{rows} 行"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What stands before the rows, then a row of each shard in turn.
+fn write(mut shards: Vec<ShardFile>, out: &mut impl Write) -> anyhow::Result<()> {
+    let (rows, n) = (shards[0].footer.rows, shards.len() as u64);
+    out.write_all(shards[0].header.head.as_bytes()).map_err(|source| DataError::Write { source })?;
+    for row in 0..rows {
+        shards[(row % n) as usize].copy_row(out)?;
+    }
+    shards.into_iter().try_for_each(ShardFile::check)
+}
+
+/// Whether every shard is there once.
+fn check_all_there(shards: &[ShardFile]) -> anyhow::Result<()> {
+    let of = shards[0].header.shard.of;
+    if let Some(other) = shards.iter().find(|other| other.header.shard.of != of) {
+        let problem = tr!(
+            "{} is shard {}, {} is shard {}: expected shards of one run, which all say of how many they are",
+            "{} は分割 {}、{} は分割 {} です。1 回の実行の分割は、全体の個数が同じでなければなりません",
+            shards[0].path.display(),
+            shards[0].header.shard,
+            other.path.display(),
+            other.header.shard
+        );
+        return Err(Usage(problem).into());
+    }
+    let mut problems = Vec::new();
+    let missing = (1..=of).map(|at| Shard { at, of });
+    let missing = missing.filter(|wanted| shards.iter().all(|shard| shard.header.shard != *wanted));
+    let missing: Vec<String> = missing.map(|shard| shard.to_string()).collect();
+    if let [first, ..] = missing.as_slice() {
+        // Of a thousand the first few tell enough.
+        let named = joined(&missing[..missing.len().min(12)]);
+        let more = missing.len().saturating_sub(12);
+        problems.push(match more {
+            0 => tr!(
+                "missing: {named}; run `chumoku predict … --shard {first}` and add what it writes",
+                "足りない分割: {named}。`chumoku predict … --shard {first}` を実行し、その出力を加えてください"
+            ),
+            _ => tr!(
+                "missing: {named} and {more} more; run `chumoku predict … --shard {first}` and add what it writes",
+                "足りない分割: {named} ほか {more} 個。`chumoku predict … --shard {first}` を実行し、その出力を加えてください"
+            ),
+        });
+    }
+    for two in shards.windows(2).filter(|two| two[0].header.shard == two[1].header.shard) {
+        let (shard, first, second) = (two[0].header.shard, two[0].path.display(), two[1].path.display());
+        problems.push(tr!(
+            "twice: {shard}, in {first} and {second}; leave one of them out",
+            "重複した分割: {shard}（{first} と {second}）。どちらかを外してください"
+        ));
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => {
+            let said = problems.join("; ");
+            Err(Usage(tr!(
+                "not every shard of {of} is there once: {said}",
+                "{of} 個の分割が 1 つずつそろっていません: {said}"
+            ))
+            .into())
+        }
+    }
+}
+
+/// Whether all shards are of one run.
+fn check_one_run(shards: &[ShardFile]) -> anyhow::Result<()> {
+    let first = &shards[0];
+    for other in &shards[1..] {
+        let (a, b) = (&first.header.run, &other.header.run);
+        let flags = |flags: &str| match flags.is_empty() {
+            true => tr!("none", "なし"),
+            false => flags.to_owned(),
+        };
+        let differs = [
+            (a.version != b.version, tr!("version {} and {}", "版が {} と {}", a.version, b.version)),
+            (a.model != b.model, tr!("the model folders differ", "モデルのフォルダが異なります")),
+            (a.flags != b.flags, tr!("flags: {} and {}", "オプションが {} と {}", flags(&a.flags), flags(&b.flags))),
+            (a.lang != b.lang, tr!("language {} and {}", "言語が {} と {}", a.lang, b.lang)),
+            (
+                first.footer.rows != other.footer.rows,
+                tr!("{} and {} rows were read", "読んだ行数が {} と {}", first.footer.rows, other.footer.rows),
+            ),
+            (
+                first.footer.input != other.footer.input || first.header.head != other.header.head,
+                tr!("the rows that were read differ", "読んだ行の内容が異なります"),
+            ),
+        ];
+        if let Some((_, how)) = differs.into_iter().find(|(differs, _)| *differs) {
+            let (first, other, shard) = (first.path.display(), other.path.display(), other.header.shard);
+            let problem = tr!(
+                "{first} and {other} are not of one run: {how}; run `--shard {shard}` again with the same model, data and flags",
+                "{first} と {other} は同じ実行のものではありません: {how}。同じモデル、データ、オプションで `--shard {shard}` をもう一度実行してください"
+            );
+            return Err(Usage(problem).into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Reading a shard, which anybody may have written: nothing in it is trusted.
+
+use super::{Footer, Header, KEY, rows_of};
+use crate::Usage;
+use chumoku::data::{DataError, Fingerprint};
+use chumoku::lang::system;
+use chumoku::tr;
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a line between rows: far more than the lengths of a portion take.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// A shard, whole as far as lengths tell.
+pub(super) struct ShardFile {
+    pub(super) path: PathBuf,
+    pub(super) header: Header,
+    pub(super) footer: Footer,
+    file: BufReader<File>,
+    /// The lengths of the rows of the portion that come next.
+    lengths: VecDeque<u64>,
+    read: Fingerprint,
+    buffer: Vec<u8>,
+}
+
+impl ShardFile {
+    /// Opens a shard, and looks whether all its rows are there.
+    ///
+    /// # Errors
+    /// If it cannot be read, is something else, or breaks off.
+    pub(super) fn open(path: &Path) -> anyhow::Result<ShardFile> {
+        let file = File::open(path).map_err(|error| unread(path, &error))?;
+        let size = file.metadata().map_err(|error| unread(path, &error))?;
+        if !size.is_file() {
+            return Err(other(path).into());
+        }
+        let mut file = BufReader::new(file);
+        let first = line(&mut file).map_err(|error| unread(path, &error))?;
+        let first = first.filter(|line| line.contains_key(KEY)).ok_or_else(|| other(path))?;
+        let header = Header::of(&first).ok_or_else(|| {
+            Usage(tr!(
+                "{}: a shard in a form that this version does not know: join it with the version that wrote it",
+                "{}: この版が知らない形式です。書き出した版の chumoku で結合してください",
+                path.display()
+            ))
+        })?;
+        let begin = file.stream_position().map_err(|error| unread(path, &error))?;
+        let footer = footer(&mut file, size.len()).map_err(|error| unread(path, &error))?;
+        let footer = footer.ok_or_else(|| breaks_off(path, &header))?;
+        if footer.own != rows_of(header.shard, footer.rows) {
+            return Err(damaged(path, &header).into());
+        }
+        file.seek(SeekFrom::Start(begin)).map_err(|error| unread(path, &error))?;
+        let path = path.to_owned();
+        let (lengths, read, buffer) = (VecDeque::new(), Fingerprint::new(), Vec::new());
+        Ok(ShardFile { path, header, footer, file, lengths, read, buffer })
+    }
+
+    /// Copies its next row.
+    ///
+    /// # Errors
+    /// If it cannot be read, there is none, or it cannot be written.
+    pub(super) fn copy_row(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
+        while self.lengths.is_empty() {
+            let next = line(&mut self.file).map_err(|error| unread(&self.path, &error))?;
+            let lengths = next.as_ref().and_then(lengths).ok_or_else(|| damaged(&self.path, &self.header))?;
+            self.lengths = lengths.into();
+        }
+        let length = self.lengths.pop_front().unwrap_or_default();
+        self.buffer.clear();
+        let read = self.file.by_ref().take(length).read_to_end(&mut self.buffer);
+        if read.map_err(|error| unread(&self.path, &error))? as u64 != length {
+            return Err(damaged(&self.path, &self.header).into());
+        }
+        self.read.add_bytes(&self.buffer);
+        out.write_all(&self.buffer).map_err(|source| DataError::Write { source })?;
+        Ok(())
+    }
+
+    /// That the rows were those that its run wrote.
+    ///
+    /// # Errors
+    /// If they were not.
+    pub(super) fn check(self) -> anyhow::Result<()> {
+        match self.read.hex() == self.footer.written {
+            true => Ok(()),
+            false => Err(damaged(&self.path, &self.header).into()),
+        }
+    }
+}
+
+/// What stands behind the rows, if all is there.
+fn footer(file: &mut BufReader<File>, size: u64) -> io::Result<Option<Footer>> {
+    loop {
+        let Some(next) = line(file)? else { return Ok(None) };
+        let Some(lengths) = lengths(&next) else {
+            let is_end = file.fill_buf()?.is_empty();
+            return Ok(Footer::of(&next).filter(|_| is_end));
+        };
+        let sum = lengths.iter().try_fold(0_u64, |sum, &length| sum.checked_add(length));
+        let end = sum.and_then(|sum| file.stream_position().ok()?.checked_add(sum)).filter(|&end| end <= size);
+        match end {
+            Some(end) => file.seek(SeekFrom::Start(end))?,
+            None => return Ok(None),
+        };
+    }
+}
+
+/// A line of JSON; nothing, if what comes is none, or at the end.
+fn line(file: &mut BufReader<File>) -> io::Result<Option<Map<String, Value>>> {
+    let mut bytes = Vec::new();
+    file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes)?;
+    // A line without an end may have had more.
+    let is_whole = bytes.last() == Some(&b'\n');
+    Ok(is_whole.then(|| serde_json::from_slice(&bytes).ok()).flatten())
+}
+
+fn lengths(line: &Map<String, Value>) -> Option<Vec<u64>> {
+    line.get("rows")?.as_array()?.iter().map(Value::as_u64).collect()
+}
+
+fn unread(path: &Path, error: &io::Error) -> Usage {
+    let (path, error) = (path.display(), system(error));
+    Usage(tr!("reading {path}: {error}; expected a shard", "{path} を読めません: {error}"))
+}
+
+fn other(path: &Path) -> Usage {
+    Usage(tr!(
+        "{}: expected a file that `chumoku predict … --shard I/N > FILE` wrote, found something else",
+        "{}: `chumoku predict … --shard I/N > ファイル` で書き出したファイルではありません",
+        path.display()
+    ))
+}
+
+fn breaks_off(path: &Path, header: &Header) -> Usage {
+    let (path, shard) = (path.display(), header.shard);
+    Usage(tr!(
+        "{path}: shard {shard} breaks off, its run did not come to the end: run it again with --shard {shard}",
+        "{path}: 分割 {shard} は途中で切れています。実行が最後まで終わっていません。--shard {shard} でもう一度実行してください"
+    ))
+}
+
+fn damaged(path: &Path, header: &Header) -> Usage {
+    let (path, shard) = (path.display(), header.shard);
+    Usage(tr!(
+        "{path}: shard {shard} is damaged, its rows are not those that were written: copy it again, or run --shard {shard} again",
+        "{path}: 分割 {shard} が壊れています。書き出した行と一致しません。コピーし直すか、--shard {shard} でもう一度実行してください"
+    ))
+}

@@ -1,0 +1,105 @@
+//! Writing a shard.
+
+use super::{Footer, Header, Input, RunOf};
+use crate::Usage;
+use crate::args::{Predict, Shard};
+use chumoku::data::{DataError, Fingerprint};
+use chumoku::{lang, model_fingerprint, tr};
+use serde_json::{Value, json};
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdout};
+
+/// A shard to be written, and of which run it is.
+pub(in crate::commands) struct Piece {
+    pub(in crate::commands) shard: Shard,
+    run: RunOf,
+}
+
+/// The shard that is asked for, if one is.
+///
+/// # Errors
+/// If it would be written to a terminal, or the model cannot be read.
+pub(in crate::commands) fn begin(args: &Predict) -> anyhow::Result<Option<Piece>> {
+    let Some(shard) = args.shard else { return Ok(None) };
+    if stdout().is_terminal() {
+        let problem = tr!(
+            "--shard {shard}: a shard is not for reading but for `chumoku join`: write it to a file, as in … --shard {shard} > shard-{}",
+            "--shard {shard}: 分割した結果はそのまま読むものではなく、`chumoku join` に渡すものです。… --shard {shard} > shard-{} のように\
+             ファイルに書き出してください",
+            shard.at
+        );
+        return Err(Usage(problem).into());
+    }
+    let run = RunOf {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        model: model_fingerprint(&args.model)?,
+        flags: args.flags_of_answers(),
+        lang: lang::lang().pick("en", "ja").to_owned(),
+    };
+    Ok(Some(Piece { shard, run }))
+}
+
+/// Where the rows of a shard are written, portion by portion.
+pub(in crate::commands) struct ShardWriter<'a> {
+    out: BufWriter<StdoutLock<'a>>,
+    header: Header,
+    has_begun: bool,
+    /// The lengths of the rows of the portion.
+    lengths: Vec<usize>,
+    rows: Vec<u8>,
+    own: u64,
+    written: Fingerprint,
+}
+
+impl ShardWriter<'_> {
+    /// Of which `head` stands before all rows.
+    pub(in crate::commands) fn new(piece: Piece, head: &[u8]) -> Self {
+        let Piece { shard, run } = piece;
+        // It is of texts alone.
+        let head = String::from_utf8_lossy(head).into_owned();
+        ShardWriter {
+            out: BufWriter::new(stdout().lock()),
+            header: Header { shard, run, head },
+            has_begun: false,
+            lengths: Vec::new(),
+            rows: Vec::new(),
+            own: 0,
+            written: Fingerprint::new(),
+        }
+    }
+
+    /// Takes a row as it is written.
+    pub(in crate::commands) fn row(&mut self, row: &[u8]) {
+        self.lengths.push(row.len());
+        self.rows.extend_from_slice(row);
+        self.own += 1;
+    }
+
+    /// Hands on the rows that there are.
+    pub(in crate::commands) fn flush(&mut self) -> Result<(), DataError> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let header = self.header.to_json();
+            self.line(&header)?;
+        }
+        if !self.lengths.is_empty() {
+            let lengths = json!({ "rows": std::mem::take(&mut self.lengths) });
+            self.line(&lengths)?;
+            let rows = std::mem::take(&mut self.rows);
+            self.written.add_bytes(&rows);
+            self.out.write_all(&rows).map_err(|source| DataError::Write { source })?;
+        }
+        self.out.flush().map_err(|source| DataError::Write { source })
+    }
+
+    /// Ends the shard, all rows of whose input were seen.
+    pub(in crate::commands) fn end(mut self, input: Input) -> Result<(), DataError> {
+        self.flush()?;
+        let written = std::mem::take(&mut self.written).hex();
+        let footer = Footer { rows: input.rows, own: self.own, input: input.fingerprint.hex(), written };
+        self.line(&footer.to_json())?;
+        self.out.flush().map_err(|source| DataError::Write { source })
+    }
+
+    fn line(&mut self, line: &Value) -> Result<(), DataError> {
+        writeln!(self.out, "{line}").map_err(|source| DataError::Write { source })
+    }
+}

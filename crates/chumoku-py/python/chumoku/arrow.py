@@ -1,0 +1,361 @@
+"""Answers to the rows of Arrow tables: what Ray Data, Spark and whatever else hands Arrow batches about is scored with.
+
+>>> answers = chumoku.arrow.predict("model", column="review")                           # doctest: +SKIP
+>>> answers(table)                        # the table, with label, probability, error   # doctest: +SKIP
+>>> spark_frame.mapInArrow(answers.batches, answers.schema(arrow_schema))               # doctest: +SKIP
+
+:func:`predict`, :func:`embed` and :func:`explain` give a function of tables. It can be pickled, and reads its model where it is first
+called, so it may be sent to other processes. A row's answer depends on no other row: in whatever batches a table is cut, the answers
+are the same, and they are those of the command.
+
+A row that cannot be answered ends nothing: it stays where it is, its answer is null, and ``error`` says why.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+
+from . import _chumoku
+
+try:
+    import pyarrow as pa
+except ImportError as error:
+    raise ImportError(f"chumoku.arrow needs pyarrow: pip install pyarrow ({error})") from error
+
+# Texts that are answered at a time: enough to be sorted by length.
+_CHUNK = 4096
+# Bytes of a text; more, and the command refuses it too.
+_LONGEST = 16 << 20
+# Columns that say where a row is, where nobody says which do: what Ray's include_paths=True adds.
+_PLACE = ("path",)
+
+_SPANS = pa.list_(
+    pa.struct(
+        [("start", pa.int64()), ("end", pa.int64()), ("label", pa.string()), ("text", pa.string()), ("probability", pa.float64())]
+    )
+)
+_WORDS = pa.list_(pa.struct([("text", pa.string()), ("effect", pa.float64())]))
+
+
+def predict(
+    model: str | os.PathLike[str],
+    *,
+    column: str | tuple[str, str] = "text",
+    top: int | None = None,
+    abstain: float | None = None,
+    threshold: Mapping[str, float] | float | None = None,
+    precision_at_least: Mapping[str, float] | float | None = None,
+    set: Mapping[str, Any] | None = None,
+    precision: str | None = None,
+    place: Sequence[str] | None = None,
+) -> Answers:
+    """What ``chumoku predict`` answers, as a function of tables.
+
+    It adds the columns that the command adds: ``label`` and ``probability`` (with ``top`` also ``label_2``, ``probability_2`` …; with
+    ``abstain`` also ``abstained``); of a model of numbers ``score``, ``low`` and ``high``; of several labels a text ``labels`` and
+    ``probabilities``, which are lists; of a tagger ``spans``, a list of ``start``, ``end``, ``label``, ``text`` and ``probability``. And
+    ``error``. One whose name the table has already is called ``predicted_…``.
+
+    Args:
+        model: the model's folder, on every machine that answers.
+        column: the column of texts, or the two of pairs. Columns beside the text that the model reads are found by their names.
+        top, abstain, threshold, precision_at_least, set, precision: as the flags of the command.
+        place: columns that say where a row came from, which ``error`` names: ``("path", "line")``. If absent, ``path`` where there is one.
+    """
+    flags = {"top": top, "abstain": abstain, "threshold": threshold, "precision-at-least": precision_at_least, "set": set, "precision": precision}
+    return Answers("predict", model, column, flags, place)
+
+
+def embed(
+    model: str | os.PathLike[str],
+    *,
+    column: str = "text",
+    prompt: str | None = None,
+    normalize: bool | None = None,
+    precision: str | None = None,
+    place: Sequence[str] | None = None,
+) -> Answers:
+    """The vectors of :class:`chumoku.Embedder`, as a function of tables: adds ``embedding``, a list of float32, and ``error``."""
+    return Answers("embed", model, column, {"prompt": prompt, "normalize": normalize, "precision": precision}, place)
+
+
+def explain(
+    model: str | os.PathLike[str],
+    *,
+    column: str | tuple[str, str] = "text",
+    method: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    precision: str | None = None,
+    place: Sequence[str] | None = None,
+) -> Answers:
+    """What ``chumoku explain --input … --json -`` says, as a function of tables.
+
+    It adds ``label``; ``words``, a list of ``text`` and ``effect``; ``explanation``, the command's object in JSON, which has all of it;
+    and ``error``. Of a tagger there are ``explanation`` and ``error`` alone.
+    """
+    return Answers("explain", model, column, {"method": method, "set": set, "precision": precision}, place)
+
+
+class Answers:
+    """A function of Arrow tables that adds the columns of answers; :func:`predict`, :func:`embed` and :func:`explain` make it."""
+
+    def __init__(
+        self,
+        command: str,
+        model: str | os.PathLike[str],
+        column: str | tuple[str, str],
+        flags: Mapping[str, Any],
+        place: Sequence[str] | None,
+    ) -> None:
+        names = [column] if isinstance(column, str) else list(column)
+        if not (1 <= len(names) <= 2 and all(isinstance(name, str) for name in names)):
+            raise TypeError(f"column: expected the name of a column, or of the two of pairs, got {column!r:.60}")
+        if isinstance(place, str):
+            raise TypeError(f"place: expected a list of names, got one text: [{place!r}]")
+        self._command, self._model, self._names = command, os.path.abspath(model), names
+        self._flags, self._place = dict(flags), None if place is None else list(place)
+        self._engine: _Engine | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_engine": None}
+
+    def load(self) -> Answers:
+        """Reads the model, which else the first call does.
+
+        Raises:
+            ValueError: the model or a flag cannot be used, or the model reads another number of texts than there are columns.
+        """
+        self._loaded
+        return self
+
+    @property
+    def _loaded(self) -> _Engine:
+        engine = self._engine
+        if engine is None:
+            engine = _Embedded(self._model, self._flags) if self._command == "embed" else _Answered(self._command, self._model, self._flags)
+            if engine.reads_pairs != (len(self._names) == 2):
+                wanted = 'pairs of texts: name both columns, as ("premise", "hypothesis")' if engine.reads_pairs else "single texts: name one column"
+                raise ValueError(f"column: this model reads {wanted}; got {', '.join(map(repr, self._names))}")
+            self._engine = engine
+        return engine
+
+    def schema(self, given: pa.Schema) -> pa.Schema:
+        """The schema of the table that is made of one with this schema."""
+        for field in self._added(given):
+            given = given.append(field)
+        return given
+
+    def _added(self, given: pa.Schema) -> list[pa.Field]:
+        taken, fields = {name.strip().lower() for name in given.names}, []
+        for field in [*self._loaded.fields, pa.field("error", pa.string())]:
+            name = field.name
+            number = 1
+            while name.lower() in taken:
+                # As the command names them.
+                name = f"predicted_{field.name}" if number == 1 else f"predicted_{field.name}_{number}"
+                number += 1
+            taken.add(name.lower())
+            fields.append(field.with_name(name))
+        return fields
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """The table with the columns of answers behind its own.
+
+        Raises:
+            ValueError: a column is missing.
+            TypeError: a column that should hold texts holds something else.
+        """
+        engine = self._loaded
+        texts, rows, errors = self._texts(table, engine)
+        found = engine.answers(texts)
+        for field, values in zip(self._added(table.schema), [*found, errors]):
+            if values is not errors:
+                spread: list[Any] = [None] * table.num_rows
+                for row, value in zip(rows, values):
+                    spread[row] = value
+                values = spread
+            table = table.append_column(field, pa.array(values, field.type))
+        return table
+
+    def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same for batch after batch: what Spark's ``mapInArrow`` calls."""
+        for batch in batches:
+            yield from self(pa.Table.from_batches([batch])).to_batches()
+
+    # What is read of a row.
+
+    def _texts(self, table: pa.Table, engine: _Engine) -> tuple[list[str], list[int], list[str | None]]:
+        """Texts as the model reads them, the rows that they are of, and for each row why it has none."""
+        columns = [self._column(table, "column", name) for name in self._names]
+        for name, column in zip(self._names, columns):
+            if not _may_be_texts(column.type):
+                raise TypeError(f"column {name!r}: expected texts, got {column.type}: name the column of texts with column=…")
+        beside = [[_cell(x) for x in self._column(table, "a column that the model reads", name).to_pylist()] for name in engine.columns]
+        place = [name for name in _PLACE if name in table.column_names] if self._place is None else self._place
+        places = [(name, self._column(table, "place", name)) for name in place]
+        texts: list[str] = []
+        rows: list[int] = []
+        errors: list[str | None] = []
+        for row, given in enumerate(zip(*(column.to_pylist() for column in columns))):
+            error = next((error for error in map(self._fault, self._names, given) if error), None)
+            if error is None:
+                text = given[0] if len(given) == 1 else _chumoku.joined(*given)
+                texts.append(engine.beside(text, [cells[row] for cells in beside]) if engine.has_columns else text)
+                rows.append(row)
+            elif places:
+                where = ", ".join(_where(name, column[row].as_py()) for name, column in places)
+                error = f"{where}: {error}"
+            errors.append(error)
+        return texts, rows, errors
+
+    def _column(self, table: pa.Table, what: str, name: str) -> pa.ChunkedArray:
+        if name not in table.column_names:
+            shown = ", ".join(table.column_names[:12])
+            raise ValueError(f"{what}: the table has no column {name!r}; it has {shown}")
+        return table[name]
+
+    def _fault(self, name: str, x: Any) -> str | None:
+        """Why a model cannot read it."""
+        which = f"column {name!r}: " if len(self._names) == 2 else ""
+        if not isinstance(x, str):
+            got = "nothing (null)" if x is None else f"{type(x).__name__} {x!r:.40}"
+            return f"{which}expected a text, got {got}"
+        if not x.strip():
+            return f"{which}expected some characters, got an empty text"
+        if len(x) > _LONGEST // 4 and len(x.encode()) > _LONGEST:
+            return f"{which}expected a text of at most {_LONGEST} bytes, got {len(x.encode())}"
+        return None
+
+
+class _Engine:
+    """A model that was read."""
+
+    reads_pairs: bool
+    # Columns beside the text that a table must have, and whether the text is joined with any.
+    columns: list[str]
+    has_columns: bool
+    fields: list[pa.Field]
+    _tell: Callable[[list[str]], list[list[Any]]]
+
+    def beside(self, text: str, cells: list[str]) -> str:
+        return text
+
+    def answers(self, texts: list[str]) -> list[list[Any]]:
+        """For each field the values of all texts."""
+        found: list[list[Any]] = [[] for _ in self.fields]
+        for at in range(0, len(texts), _CHUNK):
+            for values, more in zip(found, self._tell(texts[at : at + _CHUNK])):
+                values.extend(more)
+        return found
+
+
+class _Answered(_Engine):
+    """A model that answers as the command does."""
+
+    def __init__(self, command: str, model: str, flags: Mapping[str, Any]) -> None:
+        arguments = ["chumoku", command, model, *_arguments(flags)]
+        if command == "explain":
+            arguments += ["--input", "-", "--json", "-"]
+        self._rows = _chumoku.RowAnswerer.load(arguments, True)
+        self.reads_pairs, self.columns = self._rows.reads_pairs, self._rows.columns
+        self.has_columns = bool(self.columns or flags.get("set"))
+        names = self._rows.names
+        if command == "explain":
+            has_words = _chumoku.model_kind(model) != "tagger"
+            self.fields = [pa.field("label", pa.string()), pa.field("words", _WORDS)] if has_words else []
+            self.fields.append(pa.field("explanation", pa.string()))
+            self._tell = self._explained if has_words else self._objects
+        elif names is None:
+            self.fields = [pa.field("labels", pa.list_(pa.string())), pa.field("probabilities", pa.list_(pa.float64()))]
+            self._tell = self._labels
+        else:
+            self.fields = [pa.field(name, _type_of(name)) for name in names]
+            self._tell = self._columns
+
+    def beside(self, text: str, cells: list[str]) -> str:
+        return self._rows.beside(text, cells)
+
+    def _asked(self, texts: list[str]) -> list[Any]:
+        return json.loads(self._rows.answer(texts))
+
+    def _columns(self, texts: list[str]) -> list[list[Any]]:
+        rows = self._asked(texts)
+        return [[row[i] for row in rows] for i in range(len(self.fields))]
+
+    def _labels(self, texts: list[str]) -> list[list[Any]]:
+        rows = [row["labels"] for row in self._asked(texts)]
+        return [[[one[key] for one in row] for row in rows] for key in ("label", "probability")]
+
+    def _objects(self, texts: list[str]) -> list[list[Any]]:
+        return [[json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in self._asked(texts)]]
+
+    def _explained(self, texts: list[str]) -> list[list[Any]]:
+        rows = self._asked(texts)
+        words = [[{"text": word["text"], "effect": word["effect"]} for word in row["words"]] for row in rows]
+        dumped = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows]
+        return [[row["label"] for row in rows], words, dumped]
+
+
+class _Embedded(_Engine):
+    """An encoder."""
+
+    def __init__(self, model: str, flags: Mapping[str, Any]) -> None:
+        from ._embedder import Embedder
+
+        self._embedder = Embedder(model, **flags).fit()
+        self.reads_pairs, self.columns, self.has_columns = False, [], False
+        self.fields = [pa.field("embedding", pa.list_(pa.float32()))]
+        self._tell = lambda texts: [list(self._embedder.transform(texts))]
+
+
+def _type_of(name: str) -> pa.DataType:
+    if name == "spans":
+        return _SPANS
+    is_number = name in ("score", "low", "high") or name.startswith("probability")
+    return pa.float64() if is_number else pa.string()
+
+
+def _may_be_texts(kind: pa.DataType) -> bool:
+    """Whether a column of this type may hold texts: some types hold anything."""
+    if pa.types.is_dictionary(kind):
+        return _may_be_texts(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return True
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+    return is_text or getattr(pa.types, "is_string_view", lambda kind: False)(kind)
+
+
+def _where(name: str, x: Any) -> str:
+    return str(x) if name == "path" else f"{name} {x}"
+
+
+def _cell(x: Any) -> str:
+    """A value beside a text as a file has it; nothing where there is none. No other row's value counts."""
+    if x is None or isinstance(x, float) and x != x:
+        return ""
+    if isinstance(x, bool):
+        return "true" if x else "false"
+    if isinstance(x, datetime.datetime):
+        return str(x.date()) if x.time() == datetime.time() else x.strftime("%Y-%m-%d %H:%M:%S")
+    return str(x)
+
+
+def _arguments(flags: Mapping[str, Any]) -> list[str]:
+    """Flags as a command line has them."""
+    found: list[str] = []
+    for name, value in flags.items():
+        if value is None or value is False:
+            continue
+        if value is True:
+            found.append(f"--{name}")
+            continue
+        each = [f"{key}={_cell(x)}" for key, x in value.items()] if isinstance(value, Mapping) else [_cell(value)]
+        # In one piece: a value may begin with a hyphen.
+        found += [f"--{name}={one}" for one in each]
+    return found
+
+
+__all__ = ["Answers", "embed", "explain", "predict"]

@@ -1,0 +1,196 @@
+"""The command line: what is Ray's of it, and the command's output in a file."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+from typing import Sequence
+
+from .. import _chumoku
+
+_USAGE = (
+    """\
+usage: python -m chumoku.ray predict MODEL DATA --out FILE [--workers N] [flags of chumoku predict]
+       python -m chumoku.ray train … (see python -m chumoku.ray train --help)
+
+  --out FILE           the file to write: what `chumoku predict` would have written, byte for byte
+  --workers N          so many processes, each of which reads the model (default: as many as the cluster has room for)
+  --threads N          threads of each worker (default: 1)
+  --address ADDRESS    the cluster: auto, or host:port (default: RAY_ADDRESS, else this machine alone)
+  --rows-per-part N    rows that a worker is given at a time (default: 1024)
+""",
+    """\
+使い方: python -m chumoku.ray predict モデル データ --out ファイル [--workers N] [chumoku predict のオプション]
+        python -m chumoku.ray train …（python -m chumoku.ray train --help を参照）
+
+  --out ファイル       書き出すファイル。`chumoku predict` の出力とバイト単位で一致します
+  --workers N          ワーカーの数。それぞれがモデルを読み込みます（既定: クラスターに収まるだけ）
+  --threads N          各ワーカーのスレッド数（既定: 1）
+  --address アドレス   クラスター。auto か ホスト:ポート（既定: RAY_ADDRESS、なければこのマシンだけ）
+  --rows-per-part N    ワーカーに一度に渡す行数（既定: 1024）
+""",
+)
+
+# Between lines that say how far it is.
+_EVERY = 20.0
+
+
+class _Wrong(Exception):
+    """A use that cannot work."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line; its exit code: 0, 1 where the work failed, 2 for wrong use or input that cannot be read, 130 on Ctrl-C."""
+    lang = _lang(arguments)
+    pick = lambda en, ja: ja if lang == "ja" else en
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(pick(*_USAGE), end="", file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    name, rest = arguments[0], list(arguments[1:])
+    if name == "train":
+        from ._train import main
+
+        return main(rest) or 0
+    if name != "predict":
+        print(pick(f"error: expected predict or train, found {name}", f"エラー: predict か train が必要ですが、{name} です"), file=sys.stderr)
+        return 2
+    if "-h" in rest or "--help" in rest:
+        print(pick(*_USAGE), end="")
+        return 0
+    try:
+        return _predict(rest, pick)
+    except _Wrong as error:
+        print(f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _predict(arguments: list[str], pick) -> int:
+    own, rest = _own(arguments, ("--out", "--workers", "--threads", "--address", "--rows-per-part"), pick)
+    if "--out" not in own:
+        raise _Wrong(pick("expected --out FILE: where to write the answers", "--out ファイル が必要です。回答の書き出し先です"))
+    out = pathlib.Path(own["--out"])
+    workers = _whole("--workers", own, pick)
+    cpus, rows = _whole("--threads", own, pick) or 1, _whole("--rows-per-part", own, pick) or 1024
+    command = ["chumoku", "predict", *rest]
+    tell = lambda en, ja, text: print(f"{pick(f'{en:<9}', ja)} {text}", file=sys.stderr)
+    failed = lambda message: print(f"{pick('error', 'エラー')}: {message}", file=sys.stderr)
+    try:
+        reader = _chumoku.RowReader.open(command)
+        tell("data", "データ", reader.description)
+        command += ["--lang", reader.lang]
+        del reader
+    except ValueError as error:
+        # clap says that it is an error.
+        print(str(error) if str(error).startswith(("error", "エラー")) else f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
+        return 2
+    except RuntimeError as error:
+        failed(error)
+        return 1
+    beside = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        file = open(beside, "wb")
+    except OSError as error:
+        raise _Wrong(pick(f"{out}: cannot be written: {error.strerror}", f"{out}: 書き込めません: {error.strerror}")) from None
+    try:
+        with file:
+            code = _write(file, command, (own.get("--address"), workers, cpus, rows), (pick, tell, failed))
+            file.flush()
+            os.fsync(file.fileno())
+        if code == 0:
+            os.replace(beside, out)
+        return code
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write(file, command: list[str], how, say) -> int:
+    from ._parts import written
+
+    (address, workers, cpus, rows), (pick, tell, failed) = how, say
+    _start(address, workers, cpus)
+    done, unanswered, reason, ended, told = 0, 0, None, False, time.monotonic()
+    for part in written(command, workers=workers, cpus=cpus, rows=rows):
+        if part.failed is not None:
+            failed(part.failed)
+            return 2 if part.is_usage else 1
+        if part.content is None:
+            ended = True
+            if part.skipped:
+                tell("skipped", "除外", part.skipped)
+            continue
+        file.write(part.content)
+        done, unanswered = done + part.rows, unanswered + part.unanswered
+        reason = reason if reason is not None else part.reason
+        if time.monotonic() - told > _EVERY:
+            told = time.monotonic()
+            tell("rows", "行", f"{done:,}")
+    if not ended:
+        failed(pick("Ray gave no end of the rows: nothing was written; run it again", "Ray から行の終わりが届きませんでした。何も書き出していません。もう一度実行してください"))
+        return 1
+    if unanswered:
+        tell("unanswered", "未回答", _chumoku.unanswered(unanswered, reason or ""))
+    return 0
+
+
+def _start(address: str | None, workers: int | None, cpus: int) -> None:
+    """Joins the cluster, or makes this machine one."""
+    import logging
+
+    import ray
+
+    if ray.is_initialized():
+        return
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    if address is not None:
+        ray.init(address=address, logging_level=logging.ERROR)
+        return
+    # Here workers share the cores that there are, if more are asked for.
+    most = max(os.cpu_count() or 1, (workers or 1) * cpus)
+    ray.init(address="local", num_cpus=most, include_dashboard=False, logging_level=logging.ERROR)
+
+
+def _own(arguments: list[str], names: Sequence[str], pick) -> tuple[dict[str, str], list[str]]:
+    """The flags that are Ray's, and what is left."""
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    left = iter(arguments)
+    for argument in left:
+        if argument == "--":
+            rest += [argument, *left]
+            break
+        name, equals, value = argument.partition("=")
+        if name not in names:
+            rest.append(argument)
+            continue
+        if not equals:
+            value = next(left, "")
+        if not value:
+            raise _Wrong(pick(f"{name}: expected a value", f"{name} に値がありません"))
+        own[name] = value
+    return own, rest
+
+
+def _whole(name: str, own: dict[str, str], pick) -> int | None:
+    text = own.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1_000_000):
+        raise _Wrong(pick(f"{name}: expected a whole number from 1 on, found {text}", f"{name}: 1 以上の整数が必要ですが、{text} です"))
+    return int(text)
+
+
+def _lang(arguments: Sequence[str]) -> str:
+    """The language, as the command chooses it."""
+    for at, argument in enumerate(arguments):
+        value = argument[len("--lang=") :] if argument.startswith("--lang=") else None
+        if argument == "--lang" and at + 1 < len(arguments):
+            value = arguments[at + 1]
+        if value in ("en", "ja"):
+            return value
+    named = next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
+    return "ja" if named.lower().startswith("ja") else "en"

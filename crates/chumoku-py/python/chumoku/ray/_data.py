@@ -1,0 +1,143 @@
+"""Datasets of Ray Data, answered by actors that have read the model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+import ray.data
+
+from .. import _chumoku, arrow
+
+
+def predict(
+    dataset: ray.data.Dataset,
+    model: str | os.PathLike[str],
+    *,
+    column: str | tuple[str, str] = "text",
+    top: int | None = None,
+    abstain: float | None = None,
+    threshold: Mapping[str, float] | float | None = None,
+    precision_at_least: Mapping[str, float] | float | None = None,
+    set: Mapping[str, Any] | None = None,
+    precision: str | None = None,
+    place: Sequence[str] | None = None,
+    workers: int | None = None,
+    cpus: int = 1,
+    batch_size: int = 1024,
+) -> ray.data.Dataset:
+    """What ``chumoku predict`` answers of each row: the dataset with the columns that :func:`chumoku.arrow.predict` adds.
+
+    Nothing is done before somebody takes rows of the result or writes it (``write_parquet``, ``write_json``, ``write_csv``). Rows keep
+    their order; a worker that is lost is started again and its batches are answered once more, so that no row is missing or twice;
+    and memory does not grow with the data. A row that cannot be answered stays where it is, with the reason in ``error``.
+
+    Args:
+        dataset: rows with the texts in a column.
+        model: the model's folder, which every worker must be able to read.
+        column, top, abstain, threshold, precision_at_least, set, precision, place: as of :func:`chumoku.arrow.predict`.
+        workers: so many actors, each of which reads the model; as many as the cluster has room for if absent.
+        cpus: cores of each.
+        batch_size: rows that are answered at a time; no answer depends on it.
+    """
+    answers = arrow.predict(
+        model,
+        column=column,
+        top=top,
+        abstain=abstain,
+        threshold=threshold,
+        precision_at_least=precision_at_least,
+        set=set,
+        precision=precision,
+        place=place,
+    )
+    return _answered(dataset, answers, model, workers, cpus, batch_size)
+
+
+def embed(
+    dataset: ray.data.Dataset,
+    model: str | os.PathLike[str],
+    *,
+    column: str = "text",
+    prompt: str | None = None,
+    normalize: bool | None = None,
+    precision: str | None = None,
+    place: Sequence[str] | None = None,
+    workers: int | None = None,
+    cpus: int = 1,
+    batch_size: int = 256,
+) -> ray.data.Dataset:
+    """The vector of each row's text, as :func:`chumoku.arrow.embed` adds it; else as :func:`predict`."""
+    answers = arrow.embed(model, column=column, prompt=prompt, normalize=normalize, precision=precision, place=place)
+    return _answered(dataset, answers, model, workers, cpus, batch_size)
+
+
+def explain(
+    dataset: ray.data.Dataset,
+    model: str | os.PathLike[str],
+    *,
+    column: str | tuple[str, str] = "text",
+    method: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    precision: str | None = None,
+    place: Sequence[str] | None = None,
+    workers: int | None = None,
+    cpus: int = 1,
+    batch_size: int = 64,
+) -> ray.data.Dataset:
+    """Why each row gets its answer, as :func:`chumoku.arrow.explain` adds it; else as :func:`predict`."""
+    answers = arrow.explain(model, column=column, method=method, set=set, precision=precision, place=place)
+    return _answered(dataset, answers, model, workers, cpus, batch_size)
+
+
+def faults(dataset: ray.data.Dataset) -> ray.data.Dataset:
+    """The rows of an answered dataset that have no answer, each with the reason in ``error`` (or ``predicted_error``).
+
+    To take them computes the answers, if the dataset was not written or materialized before.
+    """
+    names = dataset.columns() or []
+    # The last: that of the answers stands behind all.
+    name = next((name for name in reversed(names) if name in ("error", "predicted_error")), None)
+    if name is None:
+        raise ValueError(f"expected a dataset that was answered, with a column error, got {', '.join(names[:12])}")
+    return dataset.map_batches(lambda table: table.filter(table[name].is_valid()), batch_format="pyarrow")
+
+
+class Worker:
+    """An actor that has read the model."""
+
+    def __init__(self, answers: arrow.Answers, cpus: int) -> None:
+        _chumoku.set_num_threads(cpus)
+        self._answers = answers.load()
+
+    def __call__(self, table: Any) -> Any:
+        return self._answers(table)
+
+
+def _answered(
+    dataset: ray.data.Dataset, answers: arrow.Answers, model: str | os.PathLike[str], workers: int | None, cpus: int, batch_size: int
+) -> ray.data.Dataset:
+    if not isinstance(dataset, ray.data.Dataset):
+        raise TypeError(f"dataset: expected a dataset of Ray Data, as ray.data.read_parquet(…) gives it, got {type(dataset).__name__}")
+    # Says what is wrong with a folder that is no model, before anything is begun.
+    _chumoku.model_kind(model)
+    arguments = {"answers": answers, "cpus": cpus}
+    answered = dataset.map_batches(
+        Worker, batch_size=check("batch_size", batch_size), batch_format="pyarrow", fn_constructor_kwargs=arguments, **pool(workers, cpus)
+    )
+    # The context is that of this dataset and of those that it was made from, not of others.
+    answered.context.execution_options.preserve_order = True
+    return answered
+
+
+def pool(workers: int | None, cpus: int) -> dict[str, Any]:
+    """Actors. Ray Data starts them again as often as they are lost, and has them do again what they were at."""
+    many = ray.data.ActorPoolStrategy(size=check("workers", workers)) if workers is not None else ray.data.ActorPoolStrategy(min_size=1)
+    return {"compute": many, "num_cpus": check("cpus", cpus)}
+
+
+def check(name: str, x: Any) -> int:
+    """A whole number from 1 on."""
+    if not isinstance(x, int) or isinstance(x, bool) or x < 1:
+        raise ValueError(f"{name}: expected a whole number from 1 on, got {x!r}")
+    return x

@@ -1,0 +1,221 @@
+"""`chumoku.ray`: datasets and files, answered by workers, one of which is killed."""
+
+import csv
+import filecmp
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="SKIPPED: no ray here")
+pa = pytest.importorskip("pyarrow", reason="SKIPPED: no pyarrow here")
+pytest.importorskip("ray.data", reason="SKIPPED: no ray[data] here")
+
+import chumoku.ray  # noqa: E402
+from chumoku import arrow  # noqa: E402
+from chumoku.ray import _command, _parts  # noqa: E402
+from test_arrow import TEXTS, command, models  # noqa: E402, F401
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=200 << 20, logging_level="ERROR")
+    yield pathlib.Path(ray._private.worker._global_node.get_session_dir_path())
+    ray.shutdown()
+
+
+def rows(n):
+    return [{"id": i, "text": f"{TEXTS[i % 5]} Number {i}." if i % 97 else None} for i in range(n)]
+
+
+def plain(model, n):
+    return arrow.predict(model)(pa.Table.from_pylist(rows(n), schema=pa.schema([("id", pa.int64()), ("text", pa.string())])))
+
+
+def workers(session):
+    """The processes of actors of this cluster that answer."""
+    found = []
+    for place in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            name = (place / "cmdline").read_text()
+            parent = (place / "status").read_text().split("PPid:")[1].split()[0]
+            if name.startswith("ray::") and "MapWorker" in name and str(session) in pathlib.Path(f"/proc/{parent}/cmdline").read_text():
+                found.append(int(place.name))
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def kill_one(session, killed):
+    """Kills a worker as soon as there is one that works."""
+    for _ in range(600):
+        there = workers(session)
+        if there:
+            # It has a part to answer by then.
+            time.sleep(0.3)
+            os.kill(there[0], signal.SIGKILL)
+            killed.append(there[0])
+            return
+        time.sleep(0.05)
+
+
+def write(place, form, n):
+    table = pa.Table.from_pylist(rows(n), schema=pa.schema([("id", pa.int64()), ("text", pa.string())]))
+    if form == "parquet":
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(table, place, row_group_size=500)
+    elif form == "csv":
+        with open(place, "w", newline="") as file:
+            csv.writer(file).writerows([table.column_names, *zip(*(column.to_pylist() for column in table))])
+    else:
+        place.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SKIPPED: processes are found in /proc")
+@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+def test_formats_in_and_out_in_order(cluster, models, tmp_path, form):  # noqa: F811
+    for name in "abc":
+        write(tmp_path / f"{name}.{form}", form, 700)
+    given = getattr(ray.data, f"read_{form}")([str(tmp_path / f"{name}.{form}") for name in "abc"], include_paths=True)
+    before = ray.data.DataContext.get_current().execution_options.preserve_order
+    answered = chumoku.ray.predict(given, models / "classes", workers=2, batch_size=64)
+    getattr(answered, f"write_{form}")(str(tmp_path / "out"))
+    assert ray.data.DataContext.get_current().execution_options.preserve_order == before
+    found = []
+    for file in sorted((tmp_path / "out").iterdir()):
+        read = getattr(ray.data, f"read_{form}")(str(file))
+        found += read.take_all()
+    expected = plain(models / "classes", 700).to_pylist() * 3
+    assert [row["id"] for row in found] == [row["id"] for row in expected]
+    # CSV has no nulls.
+    assert [row["label"] or None for row in found] == [row["label"] for row in expected]
+    assert [row["probability"] for row in found] == [row["probability"] for row in expected]
+    errors = [row["error"] for row in found if row["error"]]
+    assert len(errors) == 3 * 8
+    what = "some characters, got an empty text" if form == "csv" else "a text, got nothing (null)"
+    assert errors[0] == f"{tmp_path}/a.{form}: expected {what}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SKIPPED: processes are found in /proc")
+def test_a_killed_worker_costs_no_row(cluster, models):  # noqa: F811
+    n = 40_000
+    given = ray.data.from_arrow([pa.Table.from_pylist(rows(n)[at : at + 1000]) for at in range(0, n, 1000)])
+    answered = chumoku.ray.predict(given, models / "classes", workers=2, batch_size=500)
+    killed, found = [], []
+    for batch in answered.iter_batches(batch_size=None, batch_format="pyarrow"):
+        found.append(batch)
+        if not killed:
+            kill_one(cluster, killed)
+    assert len(killed) == 1 and len(found) > 1
+    assert pa.concat_tables(found).equals(plain(models / "classes", n))
+
+
+def test_vectors_and_explanations(cluster, models):  # noqa: F811
+    given = ray.data.from_items(rows(30))
+    explained = chumoku.ray.explain(given, models / "classes", workers=1).take_all()
+    expected = arrow.explain(models / "classes")(pa.Table.from_pylist(rows(30))).to_pylist()
+    assert [row["explanation"] for row in explained] == [row["explanation"] for row in expected]
+    assert chumoku.ray.faults(chumoku.ray.predict(given, models / "classes", workers=1)).take_all()[0]["id"] == 0
+    minilm = pathlib.Path(__file__).resolve().parents[3] / "golden" / "pretrained" / "minilm"
+    if minilm.exists():
+        found = chumoku.ray.embed(given, minilm, workers=1).take_all()
+        expected = arrow.embed(minilm)(pa.Table.from_pylist(rows(30))).to_pylist()
+        assert [list(row["embedding"] if row["embedding"] is not None else []) for row in found] == [row["embedding"] or [] for row in expected]
+
+
+def test_wrong_use_is_said_at_once(models):  # noqa: F811
+    with pytest.raises(ValueError, match="nowhere"):
+        chumoku.ray.predict(ray.data.from_items(rows(3)), "nowhere")
+    with pytest.raises(TypeError, match="dataset of Ray Data"):
+        chumoku.ray.predict(rows(3), models / "classes")
+    with pytest.raises(ValueError, match="workers"):
+        chumoku.ray.predict(ray.data.from_items(rows(3)), models / "classes", workers=0)
+    with pytest.raises(ValueError, match="was answered"):
+        chumoku.ray.faults(ray.data.from_items(rows(3)))
+
+
+def both(place, models, model, file, *flags):
+    """The command's output, and that of workers, of the same command line."""
+    code = _command.run(["predict", str(models / model), file, "--out", "theirs", "--workers", "2", "--rows-per-part", "150", *flags])
+    assert code == 0
+    (place / "ours").write_text(command("predict", models / model, "--input", file, *flags, cwd=place), newline="")
+    assert filecmp.cmp(place / "ours", place / "theirs", shallow=False), file
+
+
+def test_the_command_s_file(cluster, models, tmp_path, monkeypatch, capfd):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    for form in ("csv", "json", "parquet"):
+        write(tmp_path / f"rows.{form}", form, 1000)
+    (tmp_path / "rows.txt").write_text("".join(f"{row['text'] or ''}\n" for row in rows(300)))
+    (tmp_path / "none.csv").write_text("id,text\n")
+    both(tmp_path, models, "classes", "rows.csv", "--bom", "--top", "2")
+    assert "11 rows have no answer" in capfd.readouterr().err
+    both(tmp_path, models, "classes", "rows.json")
+    both(tmp_path, models, "classes", "rows.json", "--json", "--lang", "ja")
+    both(tmp_path, models, "classes", "rows.parquet", "--skip-bad-rows")
+    both(tmp_path, models, "classes", "rows.txt")
+    both(tmp_path, models, "labels", "rows.csv")
+    both(tmp_path, models, "numbers", "rows.csv")
+    both(tmp_path, models, "spans", "rows.csv")
+
+
+def test_the_command_s_errors(cluster, models, tmp_path, monkeypatch, capfd):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "rows.csv", "csv", 300)
+
+    def refused(code, words, *arguments):
+        (tmp_path / "out").write_text("before")
+        assert _command.run(list(map(str, arguments))) == code
+        assert (tmp_path / "out").read_text() == "before" and sorted(os.listdir(tmp_path)) == ["out", "rows.csv"]
+        said = capfd.readouterr().err
+        for word in words:
+            assert word in said, said
+
+    model = models / "classes"
+    refused(2, ["--out"], "predict", model, "rows.csv")
+    refused(2, ["nowhere"], "predict", "nowhere", "rows.csv", "--out", "out")
+    refused(2, ["missing.csv"], "predict", model, "missing.csv", "--out", "out")
+    refused(2, ["--workers", "none"], "predict", model, "rows.csv", "--out", "out", "--workers", "none")
+    refused(2, ["--html", "ワーカー"], "predict", model, "rows.csv", "--out", "out", "--html", "x", "--lang", "ja")
+    refused(2, ["--frobnicate"], "predict", model, "rows.csv", "--out", "out", "--frobnicate")
+    refused(2, ["cannot be written"], "predict", model, "rows.csv", "--out", "no/such/folder")
+    refused(2, ["names.conll", "CoNLL"], "predict", models / "spans", models / "names.conll", "--out", "out")
+    # The first row has no text.
+    refused(2, ["rows.csv:2", "empty"], "predict", model, "rows.csv", "--out", "out", "--strict", "--workers", "1")
+    refused(2, ["predict or train", "dance"], "dance")
+    assert _command.run(["predict", "--help"]) == 0 and "--rows-per-part" in capfd.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SKIPPED: processes are found in /proc")
+def test_the_command_s_file_though_workers_are_killed(cluster, models, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "rows.csv", "csv", 60_000)
+    killed = []
+    killer = threading.Thread(target=kill_one, args=(cluster, killed))
+    killer.start()
+    both(tmp_path, models, "classes", "rows.csv")
+    killer.join()
+    assert len(killed) == 1
+
+
+def test_parts_come_in_order_and_all(cluster, models, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "rows.csv", "csv", 1000)
+    arguments = ["chumoku", "predict", str(models / "classes"), "rows.csv"]
+    found = list(_parts.written(arguments, workers=2, cpus=1, rows=100))
+    assert [part.at for part in found] == list(range(11))
+    assert [part.rows for part in found] == [100] * 10 + [0] and found[-1].content is None
+    assert sum(part.unanswered for part in found) == 11 and found[0].reason.startswith("rows.csv:2")
+
+
+def test_as_a_module(models, tmp_path):  # noqa: F811
+    found = subprocess.run([sys.executable, "-m", "chumoku.ray"], capture_output=True, text=True)
+    assert found.returncode == 2 and "predict MODEL DATA" in found.stderr

@@ -1,0 +1,46 @@
+//! A checksum of a model folder, by which runs on different machines see that they have the same model.
+
+use super::files::{CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG, check_files};
+use crate::data::Fingerprint;
+use crate::{Error, Result};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+/// What a folder has of its training, which no answer depends on.
+const OF_THE_TRAINING: [&str; 5] = [CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG];
+
+/// The SHA-256 of the files of a model folder that answers depend on, with their names.
+///
+/// # Errors
+/// If the folder or one of its files cannot be read.
+pub fn model_fingerprint(folder: &Path) -> Result<String> {
+    check_files(folder, &[])?;
+    let listed = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let mut names: Vec<String> = listed
+        .map_err(Error::io("reading", folder.to_owned()))?
+        .iter()
+        .filter(|entry| entry.path().is_file())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.') && !OF_THE_TRAINING.contains(&name.as_str()))
+        .collect();
+    names.sort_unstable();
+    let mut all = Fingerprint::new();
+    for name in names {
+        let path = folder.join(&name);
+        let content = file_fingerprint(&path).map_err(Error::io("reading", path))?;
+        all.add(name.as_bytes());
+        all.add(content.as_bytes());
+    }
+    Ok(all.hex())
+}
+
+fn file_fingerprint(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut buffer, mut found) = (File::open(path)?, vec![0; 1 << 20], Fingerprint::new());
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(found.hex()),
+            n => found.add_bytes(&buffer[..n]),
+        }
+    }
+}
