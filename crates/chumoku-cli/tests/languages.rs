@@ -208,8 +208,8 @@ const STAYS_ENGLISH: &[English] = &[
     ),
     english(
         "names of figures in the log",
-        "chumoku-server/src/front.rs",
-        &[" model={} texts={} queue={}ms compute={}ms"],
+        "chumoku-server/src/account.rs",
+        &[" model={model} texts={texts} queue={}ms compute={}ms"],
     ),
     english("the name of a thread", "chumoku-server/src/service.rs", &["model {}"]),
     english(KEY, "chumoku-server/src/replies.rs", &["abstain: {problem}"]),

@@ -40,7 +40,7 @@ fn is_equal(given: &[u8], key: &[u8]) -> bool {
 /// name was made to lead here would be let in by the browser (DNS rebinding).
 pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
     let Some(host) = headers.get(header::HOST) else { return Ok(()) };
-    let name = host.to_str().ok().map(name_of);
+    let name = host.to_str().ok().and_then(name_of);
     if name.is_some_and(|name| is_own(name, own)) {
         return Ok(());
     }
@@ -54,12 +54,35 @@ pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
     ))
 }
 
-/// The name in a Host header, without its port.
-fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+/// Refuses a request with two Host headers: who stands in front may have looked at the other.
+pub(crate) fn check_one_host(headers: &HeaderMap) -> Result<()> {
+    match headers.get_all(header::HOST).iter().nth(1) {
+        None => Ok(()),
+        Some(_) => Err(Refusal::malformed(tr!(
+            "the request has two Host headers: send one",
+            "Host ヘッダーが 2 つあります。1 つだけ送ってください"
+        ))),
     }
+}
+
+/// The name in a Host header, without its port; nothing if it is not of that form.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (address, rest) = rest.split_once(']')?;
+            (address, if rest.is_empty() { "" } else { rest.strip_prefix(':')? })
+        }
+        None => host.rsplit_once(':').unwrap_or((host, "")),
+    };
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(name)
+}
+
+/// A Host header as a page may show it: a name or an address with a port, and nothing else.
+pub(crate) fn shown_host(headers: &HeaderMap) -> Option<&str> {
+    let host = headers.get(header::HOST)?.to_str().ok()?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let name = name_of(host)?;
+    (!name.is_empty() && host.bytes().all(is_plain)).then_some(host)
 }
 
 fn is_own(name: &str, own: &str) -> bool {
@@ -105,5 +128,24 @@ mod tests {
                 .iter()
                 .all(|ok| !*ok)
         );
+        // Behind a name there is a port or nothing.
+        let odd =
+            ["localhost:evil.example", "[::1]evil.example", "[::1]:3000.evil.example", "[::1", "localhost:3000@x"];
+        assert!(odd.map(host).iter().all(|ok| !*ok));
+    }
+
+    #[test]
+    fn one_host_is_named() {
+        let mut headers = HeaderMap::new();
+        assert!(check_one_host(&headers).is_ok());
+        headers.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(check_one_host(&headers).is_ok());
+        assert_eq!(shown_host(&headers), Some("localhost"));
+        headers.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(check_one_host(&headers).is_err());
+        for odd in ["a\"b", "<b>", "", ":80", "a b"] {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(odd))]);
+            assert_eq!(shown_host(&headers), None, "{odd}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Connections: taken up to a limit, none waited for without end, and brought to their end when the service ends.
 
+use crate::metrics::Counted;
 use crate::paced::Paced;
 use crate::refusal::{Kind, Refusal};
 use crate::service::Service;
@@ -12,12 +13,11 @@ use hyper_util::service::TowerToHyperService;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long connections that stand idle are kept once the service ends: a request may be on its way.
 const GRACE: Duration = Duration::from_millis(300);
@@ -57,8 +57,11 @@ pub(crate) async fn serve(
             taken = listener.accept() => take(taken, &router, &service, &ending, &gone).await,
         }
     }
-    // Those that the system has already taken for us.
-    while let Ok(taken) = timeout(Duration::from_millis(1), listener.accept()).await {
+    // Those that the system has already taken for us; not for as long as clients come.
+    let until = Instant::now() + GRACE;
+    while Instant::now() < until
+        && let Ok(taken) = timeout(Duration::from_millis(1), listener.accept()).await
+    {
         take(taken, &router, &service, &ending, &gone).await;
     }
     drop((listener, gone));
@@ -77,14 +80,16 @@ async fn take(
         return sleep(Duration::from_millis(20)).await;
     };
     let _ = stream.set_nodelay(true);
-    let open = service.metrics.connections.fetch_add(1, Relaxed);
+    let open = Counted::new(&service.metrics.connections);
     let (router, service, ending, gone) = (router.clone(), service.clone(), ending.clone(), gone.clone());
     tokio::spawn(async move {
-        match open < service.limits.connections as u64 {
-            true => attend(stream, router, &service, ending).await,
-            false => refuse(stream, &too_many()).await,
+        if open.number <= service.limits.connections as u64 {
+            attend(stream, router, &service, ending).await;
+        } else {
+            // What is only told so takes nobody's room.
+            drop(open);
+            refuse(stream, &too_many()).await;
         }
-        service.metrics.connections.fetch_sub(1, Relaxed);
         drop(gone);
     });
 }

@@ -1,14 +1,17 @@
-//! What stands in front of every place: names and keys, routes, the log.
+//! What stands in front of every endpoint: names and keys, routes, the log.
 
-use crate::access::{check_host, check_key};
-use crate::places::{self, PAGES, PLACES, counted_as, of_path};
+use crate::access::{check_host, check_key, check_one_host, shown_host};
+use crate::account::{Account, Course, Watched};
+use crate::metrics::Counted;
+use crate::places::{self, PAGES, PLACES, Place, counted_as};
 use crate::refusal::{Kind, Refusal};
 use crate::replies::{json_reply, reply};
 use crate::request::object;
 use crate::service::{Service, Told};
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::body::{Body, HttpBody};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -16,15 +19,14 @@ use axum::routing::{get, post};
 use chumoku::tr;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 /// All routes.
 pub(crate) fn router(service: Arc<Service>) -> Router {
     let mut router = Router::new();
     for place in PLACES {
-        router = router.route(place.path, post(question));
-        router = router.route(&format!("/models/{{name}}{}", place.path), post(question));
+        for path in [place.path.to_owned(), format!("/models/{{name}}{}", place.path)] {
+            router = router.route(&path, post(move |state, named, request| question(place, state, named, request)));
+        }
     }
     for path in PAGES.iter().map(|(path, _)| *path).chain(["/"]) {
         router = router.route(path, get(page));
@@ -36,87 +38,40 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Counts something while it is alive.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Relaxed);
-        Counted(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 /// Who may ask is let in; what was answered is counted and told.
 async fn guard(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let begun = Instant::now();
-    let _in_flight = InFlight::new(&service);
-    let (path, method) = (request.uri().path().to_owned(), request.method().clone());
+    let path = request.uri().path().to_owned();
     let place = counted_as(&path);
+    let has_body = !request.body().is_end_stream();
+    let account = Account::open(&service, request.method(), place);
     let mut response = match admit(&service, &path, &request) {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => refusal.unread().into_response(),
     };
+    // The rest of a body that nobody reads would stand before the next request.
+    let is_unread = response.extensions().get::<Refusal>().is_some_and(Refusal::is_unread);
+    let closes = is_unread && has_body || service.is_ending();
     // Refusals of what is OpenAI's have its form.
     if place == "/v1/embeddings"
         && let Some(refusal) = response.extensions_mut().remove::<Refusal>()
     {
         response = refusal.into_openai();
     }
-    if service.is_ending() {
+    if closes {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    let (status, took) = (response.status().as_u16(), begun.elapsed());
-    service.metrics.count(place, status, took);
+    let status = response.status().as_u16();
+    if let Some(course) = response.extensions_mut().remove::<Course>() {
+        return response.map(|body| Body::new(Watched::new(body, course, status, account)));
+    }
     let told = response.extensions_mut().remove::<Told>().unwrap_or_default();
     let why = response.extensions_mut().remove::<Refusal>().map(|refusal| refusal.kind());
-    let milliseconds = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
-    let times = [told.waited, told.computed, took].map(milliseconds);
-    let of_model = |value: Value| if told.model.is_empty() { Value::Null } else { value };
-    let fields = [
-        ("method", method.as_str().into()),
-        ("path", place.into()),
-        ("status", status.into()),
-        ("error_type", why.map_or(Value::Null, Value::from)),
-        ("model", of_model(told.model.as_str().into())),
-        ("texts", of_model(told.texts.into())),
-        ("queue_ms", of_model(times[0].into())),
-        ("compute_ms", of_model(times[1].into())),
-        ("total_ms", times[2].into()),
-    ];
-    service.log.request(fields, || {
-        let mut line = format!("{method} {place} {status}");
-        why.into_iter().for_each(|why| line += &format!(" {why}"));
-        if !told.model.is_empty() {
-            line += &format!(" model={} texts={} queue={}ms compute={}ms", told.model, told.texts, times[0], times[1]);
-        }
-        line + &format!(" total={}ms", times[2])
-    });
+    account.close(status, why, &told);
     response
 }
 
-/// Requests that are being read or answered.
-struct InFlight<'a>(&'a Service);
-
-impl<'a> InFlight<'a> {
-    fn new(service: &'a Service) -> Self {
-        service.metrics.in_flight.fetch_add(1, Relaxed);
-        InFlight(service)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.metrics.in_flight.fetch_sub(1, Relaxed);
-    }
-}
-
 fn admit(service: &Service, path: &str, request: &Request) -> Result<(), Refusal> {
+    check_one_host(request.headers())?;
     if let Some(own) = &service.own_host {
         check_host(own, request.headers())?;
     }
@@ -127,35 +82,23 @@ fn admit(service: &Service, path: &str, request: &Request) -> Result<(), Refusal
     }
 }
 
-/// The name of the model in `/models/NAME/…`.
-fn name_in(path: &str) -> Option<String> {
-    let (name, _) = path.strip_prefix("/models/")?.split_once('/')?;
-    Some(unescaped(name))
-}
-
-/// A part of a path with `%20` and its like as what they stand for.
-fn unescaped(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::new(), 0);
-    while let Some(&byte) = bytes.get(at) {
-        let code = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
-        let code = code.and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
-        out.push(code.unwrap_or(byte));
-        at += if code.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// What is asked with POST.
-async fn question(State(service): State<Arc<Service>>, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let path = head.uri.path();
-    let Some(place) = of_path(path) else { return nowhere().await };
-    let arriving = Counted::new(&service.arriving);
-    let asked = object(&head.headers, body, &service.limits).await;
-    drop(arriving);
+/// What is asked with POST, of the model that the path names or of any.
+async fn question(
+    place: &Place,
+    State(service): State<Arc<Service>>,
+    named: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
+    // A name that is no text is no model's.
+    let Ok(named) = named else { return nowhere().await };
+    let name = named.iter().next().map(|(_, name)| name);
+    let asked = {
+        let _arriving = Counted::new(&service.arriving);
+        let (head, body) = request.into_parts();
+        object(&head.headers, body, place, &service.limits).await
+    };
     let answered = match asked {
-        Ok(asked) => reply(&service, place, name_in(path).as_deref(), &asked).await,
+        Ok(asked) => reply(&service, place, name, asked).await,
         Err(refusal) => Err(refusal),
     };
     answered.unwrap_or_else(IntoResponse::into_response)
@@ -173,7 +116,10 @@ async fn page(State(service): State<Arc<Service>>, request: Request) -> Response
             written(service.metrics.to_text(&queues), "text/plain; version=0.0.4; charset=utf-8")
         }
         "/openapi.json" => json_reply(&places::openapi()),
-        "/docs" => written(places::page(), "text/html; charset=utf-8"),
+        "/docs" => {
+            let host = shown_host(request.headers()).unwrap_or("127.0.0.1:3000");
+            written(places::page(host, service.key.is_some()), "text/html; charset=utf-8")
+        }
         _ => json_reply(&overview(&service)),
     }
 }
@@ -213,29 +159,17 @@ fn info(service: &Service) -> Value {
 
 async fn nowhere() -> Response {
     Refusal::not_found(tr!(
-        "there is nothing here; GET /docs lists the places",
+        "there is nothing here; GET /docs lists the endpoints",
         "ここには何もありません。GET /docs で一覧を見られます"
     ))
+    .unread()
     .into_response()
 }
 
 async fn wrong_method() -> Response {
     let message = tr!(
-        "another method is needed here; GET /docs lists the places",
+        "another method is needed here; GET /docs lists the endpoints",
         "ここでは別のメソッドが必要です。GET /docs で一覧を見られます"
     );
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Kind::Validation, message).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_in_paths_are_read() {
-        assert_eq!(name_in("/models/a%20b/predict").as_deref(), Some("a b"));
-        assert_eq!(name_in("/models/%E6%98%A0%E7%94%BB/predict").as_deref(), Some("映画"));
-        assert_eq!(name_in("/models/50%/predict").as_deref(), Some("50%"));
-        assert_eq!(name_in("/predict"), None);
-    }
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Kind::Validation, message).unread().into_response()
 }

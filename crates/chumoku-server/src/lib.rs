@@ -17,6 +17,7 @@
 //! * The log never holds the texts of requests.
 
 mod access;
+mod account;
 mod connections;
 mod front;
 mod limits;
@@ -38,9 +39,11 @@ pub use limits::Limits;
 pub use log::Log;
 
 use chumoku::tr;
+use log::Journal;
 use model::Loaded;
 use serde_json::{Value, json};
 use service::{Served, Service};
+use signals::{Again, End};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -112,6 +115,13 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: Options) -> Result<(), Err
             "--host {host}: 他のマシンからキーなしで使えてしまいます。CHUMOKU_API_KEY を設定するか、--no-key を指定してください"
         )));
     }
+    let failed = |error: std::io::Error| Error::Failed(chumoku::lang::system(&error));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
+    // Before models are read, which may take a while.
+    let again = {
+        let _within = runtime.enter();
+        signals::Again::new().map_err(failed)?
+    };
     let mut served = Vec::new();
     for (name, folder) in models {
         if served.iter().any(|other: &Served| other.loaded().name == name) {
@@ -123,27 +133,27 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: Options) -> Result<(), Err
         let loaded = Loaded::read(&name, &folder).map_err(Error::Model)?;
         served.push(Served::new(folder, loaded, &limits));
     }
+    let log = Journal::start(options.log).map_err(failed)?;
     let service = Arc::new(Service {
         models: served,
         limits,
         key: options.key.clone(),
         own_host: (!is_open).then(|| host.clone()),
-        log: options.log,
+        log: log.clone(),
         metrics: metrics::Metrics::default(),
         is_ending: AtomicBool::new(false),
         arriving: Arc::default(),
     });
-    let failed = |error: std::io::Error| Error::Failed(chumoku::lang::system(&error));
-    say_panics_without_texts(options.log);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
-    let ended = runtime.block_on(run(&service, &addresses, &options));
+    say_panics_without_texts(log.clone());
+    let ended = runtime.block_on(run(&service, &addresses, &options, again));
+    log.flush(signals::LAST_LINES);
     // What is still computed is for nobody.
     runtime.shutdown_timeout(Duration::from_millis(100));
     ended
 }
 
 /// A panic's own words may hold what was worked on; the log has its place alone.
-fn say_panics_without_texts(log: Log) {
+fn say_panics_without_texts(log: Journal) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
         let said = tr!("error     a fault in the program, at {place}", "エラー    プログラムの不具合です（{place}）");
@@ -167,7 +177,7 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     Ok(found)
 }
 
-async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options) -> Result<(), Error> {
+async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options, again: Again) -> Result<(), Error> {
     let listener = TcpListener::bind(addresses).await.map_err(|error| {
         let (host, port, system) = (&options.host, options.port, chumoku::lang::system(&error));
         Error::Usage(tr!(
@@ -177,11 +187,12 @@ async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options
     })?;
     let failed = |error: std::io::Error| Error::Failed(chumoku::lang::system(&error));
     let address = listener.local_addr().map_err(failed)?;
+    let end_signals = End::new().map_err(failed)?;
     service.start_workers().map_err(failed)?;
     tell_of_start(service, address, options.no_key && service.own_host.is_none());
     let (end, ending) = watch::channel(false);
     let serving = tokio::spawn(connections::serve(listener, front::router(service.clone()), service.clone(), ending));
-    signals::until_the_end(service).await.map_err(failed)?;
+    signals::until_the_end(service, again, end_signals).await.map_err(failed)?;
     service.is_ending.store(true, Relaxed);
     signals::tell_of_end(service);
     let _ = end.send(true);
@@ -206,7 +217,7 @@ fn tell_of_start(service: &Service, address: SocketAddr, without_key: bool) {
     let url = format!("http://{address}");
     let said = tr!("serving   {url}  (GET /docs lists what can be asked)", "待受      {url}（GET /docs に一覧）");
     service.log.event("listening", [("url", url.as_str().into()), ("models", all)], &said);
-    if service.log != Log::Json {
+    if service.log.form() != Log::Json {
         for loaded in &models {
             let (name, kind) = (&loaded.name, loaded.model.kind());
             let said = tr!("model     {name}: {kind}", "モデル    {name}: {kind}");

@@ -1,8 +1,15 @@
 //! What is said on standard error: events and requests, never the texts themselves.
 
+use chumoku::tr;
 use serde_json::{Map, Value};
 use std::io::Write;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Lines that wait to be written: beyond them lines are dropped, for nothing waits for whoever reads the log.
+const WAITING: usize = 1024;
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,39 +22,124 @@ pub enum Log {
     Off,
 }
 
-impl Log {
+/// What the thread that writes is handed.
+enum Item {
+    Line(String),
+    /// Everything before has been written once this is answered.
+    Flush(SyncSender<()>),
+}
+
+/// The log as it is written, by a thread of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    form: Log,
+    lines: SyncSender<Item>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Journal {
+    /// A log on standard error.
+    pub(crate) fn start(form: Log) -> std::io::Result<Journal> {
+        Journal::onto(form, standard_error()?)
+    }
+
+    fn onto(form: Log, out: impl Write + Send + 'static) -> std::io::Result<Journal> {
+        let (lines, given) = sync_channel(WAITING);
+        let journal = Journal { form, lines, dropped: Arc::default() };
+        let dropped = journal.dropped.clone();
+        std::thread::Builder::new().name("log".into()).spawn(move || write(form, out, &given, &dropped))?;
+        Ok(journal)
+    }
+
+    pub(crate) fn form(&self) -> Log {
+        self.form
+    }
+
     /// Something that happened: a name, what belongs to it, and a sentence.
-    pub(crate) fn event<const N: usize>(self, name: &str, fields: [(&str, Value); N], sentence: &str) {
-        match self {
-            Log::Json => self.object(name, fields, Some(sentence)),
-            Log::Text | Log::Off => line(sentence),
-        }
+    pub(crate) fn event<const N: usize>(&self, name: &str, fields: [(&str, Value); N], sentence: &str) {
+        self.line(of_event(self.form, name, fields, sentence));
     }
 
     /// A request that was answered; the sentence is made only where it is shown.
-    pub(crate) fn request<const N: usize>(self, fields: [(&str, Value); N], sentence: impl FnOnce() -> String) {
-        match self {
+    pub(crate) fn request<const N: usize>(&self, fields: [(&str, Value); N], sentence: impl FnOnce() -> String) {
+        match self.form {
             Log::Off => {}
-            Log::Text => line(&format!("{} {}", time(), sentence())),
-            Log::Json => self.object("request", fields, None),
+            Log::Text => self.line(format!("{} {}", time(), sentence())),
+            Log::Json => self.line(object("request", fields, None)),
         }
     }
 
-    fn object<const N: usize>(self, name: &str, fields: [(&str, Value); N], message: Option<&str>) {
-        let mut object = Map::new();
-        object.insert("time".into(), time().into());
-        object.insert("event".into(), name.into());
-        object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.into(), value)));
-        message.into_iter().for_each(|message| drop(object.insert("message".into(), message.into())));
-        line(&Value::from(object).to_string());
+    fn line(&self, text: String) {
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(Item::Line(text)) {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Waits until all that was said is written, or a while where nobody reads it.
+    pub(crate) fn flush(&self, most: Duration) {
+        let until = Instant::now() + most;
+        let (written, is_written) = sync_channel(1);
+        let mut item = Item::Flush(written);
+        while let Err(TrySendError::Full(back)) = self.lines.try_send(item) {
+            if Instant::now() >= until {
+                return;
+            }
+            item = back;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = is_written.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 
-/// A line on standard error; nobody listening is no reason to stop serving.
-fn line(text: &str) {
-    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let whole: String = plain.chain(['\n']).collect();
-    let _ = std::io::stderr().write_all(whole.as_bytes());
+/// Standard error without the lock that others of this process take: a reader who stops must hold up none but the log.
+#[cfg(unix)]
+fn standard_error() -> std::io::Result<std::fs::File> {
+    use std::os::fd::AsFd;
+    Ok(std::io::stderr().as_fd().try_clone_to_owned()?.into())
+}
+
+#[cfg(not(unix))]
+fn standard_error() -> std::io::Result<std::io::Stderr> {
+    Ok(std::io::stderr())
+}
+
+/// Writes what is handed over until nobody can hand over any more. That nobody listens is no reason to stop serving.
+fn write(form: Log, mut out: impl Write, given: &Receiver<Item>, dropped: &AtomicU64) {
+    let mut say = |text: &str| {
+        let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let whole: String = plain.chain(['\n']).collect();
+        let _ = out.write_all(whole.as_bytes());
+    };
+    while let Ok(item) = given.recv() {
+        let lost = dropped.swap(0, Relaxed);
+        if lost > 0 {
+            let said = tr!(
+                "log       {lost} lines were dropped, because nobody read the log in time",
+                "ログ      読み出しが追いつかず、{lost} 行を捨てました"
+            );
+            say(&of_event(form, "dropped", [("lines", lost.into())], &said));
+        }
+        match item {
+            Item::Line(text) => say(&text),
+            Item::Flush(written) => drop(written.try_send(())),
+        }
+    }
+}
+
+fn of_event<const N: usize>(form: Log, name: &str, fields: [(&str, Value); N], sentence: &str) -> String {
+    match form {
+        Log::Json => object(name, fields, Some(sentence)),
+        Log::Text | Log::Off => sentence.to_owned(),
+    }
+}
+
+fn object<const N: usize>(name: &str, fields: [(&str, Value); N], message: Option<&str>) -> String {
+    let mut object = Map::new();
+    object.insert("time".into(), time().into());
+    object.insert("event".into(), name.into());
+    object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.into(), value)));
+    message.into_iter().for_each(|message| drop(object.insert("message".into(), message.into())));
+    Value::from(object).to_string()
 }
 
 /// The time in UTC, to milliseconds (RFC 3339).
@@ -74,6 +166,45 @@ fn moment(since_1970: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Writes into a channel, a message each.
+    struct Pipe(SyncSender<Vec<u8>>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_reader_and_what_was_dropped_is_told() {
+        let (pipe, read) = sync_channel(0);
+        let journal = Journal::onto(Log::Text, Pipe(pipe)).unwrap();
+        let lines = WAITING + 100;
+        let begun = Instant::now();
+        (0..lines).for_each(|n| journal.event("line", [], &format!("line\t{n}")));
+        journal.flush(Duration::from_millis(30));
+        assert!(begun.elapsed() >= Duration::from_millis(30) && begun.elapsed() < Duration::from_secs(9));
+        let flushing = std::thread::spawn({
+            let journal = journal.clone();
+            move || journal.flush(Duration::from_secs(60))
+        });
+        drop(journal);
+        // The thread that writes ends with the last journal.
+        let said: String = read.iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
+        flushing.join().unwrap();
+        let said: Vec<&str> = said.lines().collect();
+        let kept = said.iter().filter(|line| line.starts_with("line ")).count();
+        assert!((WAITING..lines).contains(&kept), "{kept}");
+        let told =
+            said.iter().find_map(|line| line.strip_prefix("log       ")?.split(' ').next()?.parse::<usize>().ok());
+        assert_eq!(told, Some(lines - kept), "{said:#?}");
+    }
 
     #[test]
     fn moments_are_dates() {

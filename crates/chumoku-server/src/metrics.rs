@@ -3,8 +3,28 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// Counts one more while it is alive.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    count: Arc<AtomicU64>,
+    /// How many there were then, with this one.
+    pub(crate) number: u64,
+}
+
+impl Counted {
+    pub(crate) fn new(count: &Arc<AtomicU64>) -> Self {
+        Counted { count: count.clone(), number: count.fetch_add(1, Relaxed) + 1 }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Relaxed);
+    }
+}
 
 /// Counts below or at each bound, and their sum.
 #[derive(Debug)]
@@ -61,8 +81,8 @@ pub(crate) struct Metrics {
     /// A batch.
     pub(crate) computed: Histogram<11>,
     pub(crate) batch_texts: Histogram<9>,
-    pub(crate) connections: AtomicU64,
-    pub(crate) in_flight: AtomicU64,
+    pub(crate) connections: Arc<AtomicU64>,
+    pub(crate) in_flight: Arc<AtomicU64>,
     pub(crate) reloads: [AtomicU64; 2],
 }
 
@@ -74,8 +94,8 @@ impl Default for Metrics {
             waited: Histogram::new(SECONDS),
             computed: Histogram::new(SECONDS),
             batch_texts: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]),
-            connections: AtomicU64::new(0),
-            in_flight: AtomicU64::new(0),
+            connections: Arc::default(),
+            in_flight: Arc::default(),
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }

@@ -74,6 +74,14 @@ impl Model {
         self.predictor().map_or(&[], Predictor::columns)
     }
 
+    /// Numbers of a vector.
+    pub(crate) fn width(&self) -> Option<usize> {
+        match self {
+            Model::Embedder(model) => Some(model.width()),
+            _ => None,
+        }
+    }
+
     /// Tokens that are read at a time.
     fn limit(&self) -> Option<usize> {
         match self {

@@ -1,4 +1,4 @@
-//! The places of the service: the one list, from which the routes, the OpenAPI document and the pages are made.
+//! The endpoints of the service: the one list, from which the routes, the OpenAPI document and the pages are made.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ pub(crate) enum Question {
     Generate,
 }
 
-/// A place that is asked with POST.
+/// An endpoint that is asked with POST.
 pub(crate) struct Place {
     pub(crate) question: Question,
     pub(crate) path: &'static str,
@@ -23,6 +23,13 @@ pub(crate) struct Place {
     fields: &'static [Field],
     /// A request to try.
     pub(crate) example: &'static str,
+}
+
+impl Place {
+    /// Whether a request here may have this field; others are passed over.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field.0 == name)
+    }
 }
 
 type Field = (&'static str, &'static str, &'static str, bool);
@@ -41,8 +48,13 @@ pub(crate) const PLACES: &[Place] = &[
             ("raw_scores", "boolean", "Logarithms of the probabilities (of several labels: of the odds)", false),
             ("truncate", "boolean", "Accepted, and without effect: long texts are read whole", false),
             ("full", "boolean", "The objects of `chumoku predict --json`", false),
-            ("abstain", "number", "With full: answer only where so large a share of the answers is right", false),
-            ("top", "integer", "With full: so many classes", false),
+            (
+                "abstain",
+                "number",
+                "With full: no label where fewer answers than this share would be right (0.95: 95 of 100)",
+                false,
+            ),
+            ("top", "integer", "With full: how many classes are told", false),
             COLUMNS,
             MODEL,
         ],
@@ -66,7 +78,7 @@ pub(crate) const PLACES: &[Place] = &[
         path: "/embed",
         summary: "A vector for each text, of a pretrained encoder",
         fields: &[
-            ("inputs", "texts", "A text, or a list of texts", true),
+            ("inputs", "strings", "A text, or a list of texts", true),
             ("normalize", "boolean", "Whether vectors have length 1 (default: as the model says)", false),
             ("truncate", "boolean", "Leave out what is longer than the model reads, instead of refusing it", false),
             ("prompt_name", "string", "The name of one of the model's prompts", false),
@@ -79,9 +91,10 @@ pub(crate) const PLACES: &[Place] = &[
         path: "/v1/embeddings",
         summary: "The same in the form of OpenAI's interface",
         fields: &[
-            ("input", "texts", "A text, or a list of texts", true),
+            ("input", "strings", "A text, or a list of texts", true),
             ("encoding_format", "string", "float or base64", false),
             ("model", "string", "The name of a model; any name where there is one encoder", false),
+            ("dimensions", "integer", "Only the number that the model's vectors have", false),
             ("user", "string", "Accepted, and without effect", false),
         ],
         example: r#"{"input": ["A man sleeps.", "Nobody sleeps."]}"#,
@@ -89,9 +102,9 @@ pub(crate) const PLACES: &[Place] = &[
     Place {
         question: Question::Tokenize,
         path: "/tokenize",
-        summary: "The tokens of texts, with their places in characters",
+        summary: "The tokens of texts, with their positions in characters",
         fields: &[
-            ("inputs", "texts", "A text, or a list of texts", true),
+            ("inputs", "strings", "A text, or a list of texts", true),
             ("add_special_tokens", "boolean", "Whether those around a text are given (default: true)", false),
             MODEL,
         ],
@@ -102,10 +115,10 @@ pub(crate) const PLACES: &[Place] = &[
         path: "/translate",
         summary: "Translations of texts (`chumoku translate --json`)",
         fields: &[
-            ("inputs", "texts", "A text, or a list of texts", true),
+            ("inputs", "strings", "A text, or a list of texts", true),
             ("beam", "integer", "Hypotheses followed at a time (default: 5)", false),
             ("length_penalty", "number", "Exponent of the length normalisation (default: 0.6)", false),
-            ("n_best", "integer", "So many translations of each text (default: 1)", false),
+            ("n_best", "integer", "How many translations of each text are told (default: 1)", false),
             ("alignment", "boolean", "Where each token looks in the source", false),
             MODEL,
         ],
@@ -120,7 +133,7 @@ pub(crate) const PLACES: &[Place] = &[
             ("stream", "boolean", "Send each piece as soon as it is written", false),
             ("max_tokens", "integer", "Tokens at most (default: 500)", false),
             ("temperature", "number", "Randomness (default: 0.8; 0 takes the most likely)", false),
-            ("top_k", "integer", "Draw from so many tokens; 0 for all (default)", false),
+            ("top_k", "integer", "Draw from this many of the most likely tokens; 0 for all (default)", false),
             ("top_p", "number", "Draw from those that together reach this probability (default: 1)", false),
             ("seed", "integer", "Decides what is drawn (default: 42)", false),
             ("system", "string", "What a model with a chat template is to be like", false),
@@ -164,16 +177,21 @@ fn schema(kind: &str) -> Value {
                 { "type": "array", "items": { "type": "string" }, "minItems": 1, "maxItems": 2 },
             ] } },
         ] }),
+        "strings" => {
+            json!({ "oneOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] })
+        }
         kind => json!({ "type": kind }),
     }
 }
 
-fn responses(answer: &str) -> Value {
+fn responses(answer: &str, error: &str) -> Value {
     let mut all = Map::from_iter([("200".to_owned(), json!({ "description": answer }))]);
     for (status, why) in [
         ("400", "No JSON, or no text"),
         ("401", "The key is missing or wrong"),
-        ("404", "No such model"),
+        ("403", "The header Host names another machine"),
+        ("404", "No such endpoint or model"),
+        ("405", "Another method is needed"),
         ("408", "The request did not come in time"),
         ("413", "The body is too large, a text too long, or there are too many texts"),
         ("415", "The body is not called JSON"),
@@ -183,7 +201,8 @@ fn responses(answer: &str) -> Value {
         ("503", "The service ends"),
         ("504", "The answer takes too long"),
     ] {
-        let content = json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } });
+        let schema = format!("#/components/schemas/{error}");
+        let content = json!({ "application/json": { "schema": { "$ref": schema } } });
         all.insert(status.to_owned(), json!({ "description": why, "content": content }));
     }
     Value::Object(all)
@@ -203,10 +222,11 @@ pub(crate) fn openapi() -> Value {
         let schema = json!({ "type": "object", "required": needed, "properties": fields.collect::<Map<_, _>>() });
         let body =
             json!({ "required": true, "content": { "application/json": { "schema": schema, "example": example } } });
+        let error = if place.question == Question::OpenAiEmbeddings { "OpenAiError" } else { "Error" };
         let about = |id: String, parameters: Value| {
             json!({ "post": {
                 "operationId": id, "summary": place.summary, "parameters": parameters, "requestBody": body,
-                "responses": responses("The answer"),
+                "responses": responses("The answer", error),
             } })
         };
         let id = place.path.trim_start_matches('/').replace('/', "_");
@@ -227,15 +247,25 @@ pub(crate) fn openapi() -> Value {
         "security": [{}, { "key": [] }],
         "components": {
             "securitySchemes": { "key": { "type": "http", "scheme": "bearer" } },
-            "schemas": { "Error": { "type": "object", "required": ["error", "error_type"], "properties": {
-                "error": { "type": "string" }, "error_type": { "type": "string" },
-            } } },
+            "schemas": {
+                "Error": { "type": "object", "required": ["error", "error_type"], "properties": {
+                    "error": { "type": "string" }, "error_type": { "type": "string" },
+                } },
+                "OpenAiError": { "type": "object", "required": ["error", "error_type"], "properties": {
+                    "error": { "type": "object", "required": ["message", "type", "code"], "properties": {
+                        "message": { "type": "string" }, "type": { "type": "string" }, "code": { "type": "integer" },
+                        "param": { "type": "string", "nullable": true },
+                    } },
+                    "message": { "type": "string" }, "type": { "type": "string" }, "code": { "type": "integer" },
+                    "error_type": { "type": "string" },
+                } },
+            },
         },
     })
 }
 
-/// The page that lists all of it, which needs nothing from elsewhere.
-pub(crate) fn page() -> String {
+/// The page that lists all of it, which needs nothing from elsewhere; its examples ask this host, with a key where one is needed.
+pub(crate) fn page(host: &str, has_key: bool) -> String {
     let escaped =
         |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
     // What stands between backquotes is a command.
@@ -253,9 +283,10 @@ pub(crate) fn page() -> String {
         "border:1px solid #8888;border-radius:4px}table{border-collapse:collapse;width:100%}td,th{text-align:left;",
         "vertical-align:top;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #8884}h2{margin-top:2rem}",
         "h2 code{font-size:inherit}</style>",
-        "<h1>Chumoku</h1><p>The places of this service. The same list as a document of OpenAPI: ",
-        "<a href=\"openapi.json\">openapi.json</a>. Each place also stands at <code>/models/NAME/…</code>.</p>",
+        "<h1>Chumoku</h1><p>The endpoints of this service. The same list as a document of OpenAPI: ",
+        "<a href=\"openapi.json\">openapi.json</a>. Each POST endpoint is also at <code>/models/NAME/…</code>, for the model of that name.</p>",
     ));
+    let key = if has_key { " -H 'Authorization: Bearer KEY'" } else { "" };
     for place in PLACES {
         out += &format!("<h2><code>POST {}</code></h2><p>{}</p><table>", place.path, described(place.summary));
         for (name, kind, what, needed) in place.fields {
@@ -264,7 +295,8 @@ pub(crate) fn page() -> String {
         }
         let example = escaped(place.example);
         out += &format!(
-            "</table><pre>curl http://127.0.0.1:3000{} -H 'Content-Type: application/json' -d '{example}'</pre>",
+            "</table><pre>curl http://{}{}{key} -H 'Content-Type: application/json' -d '{example}'</pre>",
+            escaped(host),
             place.path
         );
     }
@@ -288,6 +320,29 @@ mod tests {
         assert_eq!(question("/models/predict"), None);
         assert_eq!(question("/models//predict"), Some(Question::Predict));
         assert_eq!((counted_as("/models/x/predict"), counted_as("/x"), counted_as("/")), ("/predict", "other", "/"));
+    }
+
+    #[test]
+    fn what_is_refused_is_described_in_the_form_that_it_has() {
+        let openapi = openapi();
+        let at =
+            |path: &str, pointer: &str| openapi["paths"][path]["post"].pointer(pointer).cloned().unwrap_or_default();
+        let error = "/responses/422/content/application~1json/schema/$ref";
+        assert_eq!(at("/predict", error), "#/components/schemas/Error");
+        assert_eq!(at("/v1/embeddings", error), "#/components/schemas/OpenAiError");
+        for status in ["403", "405"] {
+            assert!(at("/predict", &format!("/responses/{status}")).is_object(), "{status}");
+        }
+        // Lists of lists are for those that read pairs.
+        let inputs = "/requestBody/content/application~1json/schema/properties/inputs/oneOf/1/items";
+        assert_eq!(at("/embed", inputs), json!({ "type": "string" }));
+        assert!(at("/predict", inputs)["oneOf"].is_array());
+    }
+
+    #[test]
+    fn the_page_shows_the_host_that_was_asked() {
+        assert!(page("box.local:80", false).contains("<pre>curl http://box.local:80/predict -H 'Content-Type"));
+        assert!(page("box.local:80", true).contains("/predict -H 'Authorization: Bearer KEY' -H"));
     }
 
     #[test]

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// A queue of so many places.
+/// How often it is looked whether more is still on its way: nobody tells the queue when a request that was being read is refused.
+const OFTEN: Duration = Duration::from_millis(1);
+
+/// A queue with a bounded number of places.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     inside: Mutex<Inside<T>>,
@@ -84,7 +87,7 @@ impl<T: Awaited> Queue<T> {
             if inside.is_closed || left.is_zero() || !waits() {
                 return None;
             }
-            inside = self.changed.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
+            inside = self.changed.wait_timeout(inside, left.min(OFTEN)).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -102,7 +105,7 @@ impl<T: Awaited> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::cell::Cell;
 
     struct Guest(u32, bool);
 
@@ -151,6 +154,11 @@ mod tests {
         assert!(begun.elapsed() >= Duration::from_millis(20));
         let begun = Instant::now();
         assert!(queue.pop_if(|_| true, || false, begun + Duration::from_secs(9)).is_none());
+        assert!(begun.elapsed() < Duration::from_secs(1));
+        // What was on its way comes to nothing meanwhile.
+        let (begun, looks) = (Instant::now(), Cell::new(0));
+        let waits = || looks.replace(looks.get() + 1) < 5;
+        assert!(queue.pop_if(|_| true, waits, begun + Duration::from_secs(9)).is_none());
         assert!(begun.elapsed() < Duration::from_secs(1));
     }
 }

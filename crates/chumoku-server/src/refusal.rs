@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Tokenizer,
     /// There is no text.
     Empty,
-    /// There is no such place or model.
+    /// There is no such endpoint or model.
     NotFound,
     /// The key is missing or wrong.
     Unauthorized,
@@ -51,7 +51,7 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     kind: Kind,
     message: String,
-    /// Whether a part of the request stays unread, so that no other can follow it.
+    /// Whether its body stays unread, so that no other request can follow it.
     is_unread: bool,
 }
 
@@ -91,7 +91,7 @@ impl Refusal {
         Refusal::new(StatusCode::FAILED_DEPENDENCY, Kind::Backend, message)
     }
 
-    /// The same, of a request whose body is not read to its end.
+    /// The same, of a request whose body is not read, or not to its end.
     pub(crate) fn unread(self) -> Refusal {
         Refusal { is_unread: true, ..self }
     }
@@ -110,6 +110,10 @@ impl Refusal {
         Refusal::new(StatusCode::FAILED_DEPENDENCY, Kind::Backend, message)
     }
 
+    pub(crate) fn is_unread(&self) -> bool {
+        self.is_unread
+    }
+
     pub(crate) fn kind(&self) -> &'static str {
         self.kind.name()
     }
@@ -118,7 +122,7 @@ impl Refusal {
         json!({ "error": self.message, "error_type": self.kind.name() })
     }
 
-    /// As OpenAI's interface has it, for the places that are of that.
+    /// As OpenAI's interface has it, for the endpoints that are of that.
     pub(crate) fn into_openai(self) -> Response {
         let (message, kind, code) = (&self.message, self.kind.name(), self.status.as_u16());
         let body = json!({
@@ -141,9 +145,6 @@ impl Refusal {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             _ => {}
-        }
-        if self.is_unread {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response.extensions_mut().insert(self);
         response

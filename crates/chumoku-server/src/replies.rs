@@ -1,5 +1,6 @@
-//! From a question to its reply: each place once.
+//! From a question to its reply: each endpoint once.
 
+use crate::account::Course;
 use crate::places::{Place, Question};
 use crate::refusal::{Refusal, Result};
 use crate::request::{Object, check};
@@ -18,20 +19,27 @@ use chumoku::{FoundSpan, ModelKind, Prediction, TranslateOptions, tr};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The reply to a question, of the model that is named or of the first that fits.
+/// The reply to a question, of the model that the path names, else the question, else of the first that fits. What was asked is let
+/// go before anything is waited for.
 pub(crate) async fn reply(
     service: &Arc<Service>,
     place: &Place,
-    name: Option<&str>,
-    asked: &Object,
+    of_path: Option<&str>,
+    asked: Object,
 ) -> Result<Response> {
-    let name = match name {
-        Some(name) => Some(name),
-        None => asked.text("model")?,
+    let of_body = match of_path {
+        Some(_) => None,
+        None => asked.text("model")?.map(str::to_owned),
     };
+    let name = of_path.or(of_body.as_deref());
     match place.question {
         Question::Predict => predict(service, name, asked).await,
         Question::Embed => embed(service, name, asked).await,
+        // Clients of OpenAI's interface must name a model, and know nothing of ours.
+        Question::OpenAiEmbeddings if of_path.is_none() && service.encoders() == 1 => {
+            let named = service.model(name, Need::Embed).is_ok();
+            openai(service, name.filter(|_| named), asked).await
+        }
         Question::OpenAiEmbeddings => openai(service, name, asked).await,
         Question::Tokenize => tokenize(service, name, asked).await,
         Question::Explain => explain(service, name, asked).await,
@@ -61,7 +69,7 @@ fn of_one(mut all: Vec<Value>, is_one: bool) -> Value {
     }
 }
 
-async fn predict(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+async fn predict(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Predict)?;
     let (texts, is_one) = asked.rows(&loaded.model, &service.limits)?;
     asked.flag("truncate")?;
@@ -109,6 +117,7 @@ async fn predict(service: &Service, name: Option<&str>, asked: &Object) -> Resul
             "top: このモデルが答えるのはクラスではなく数値です"
         )));
     }
+    drop(asked);
     let (answer, told) = service.ask(served, loaded.clone(), Task::Predict(texts.clone())).await?;
     let all = match (answer, loaded.model.predictor()) {
         (Answer::Spans(found), _) => {
@@ -146,7 +155,7 @@ fn entities(found: &[FoundSpan]) -> Value {
     found.iter().map(entity).collect()
 }
 
-async fn embed(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+async fn embed(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Embed)?;
     let (texts, _) = asked.texts("inputs", &service.limits)?;
     let task = Task::Embed {
@@ -156,19 +165,15 @@ async fn embed(service: &Service, name: Option<&str>, asked: &Object) -> Result<
         truncate: asked.flag("truncate")?.unwrap_or(false),
         counts: false,
     };
+    drop(asked);
     let (Answer::Vectors(vectors, _), told) = service.ask(served, loaded, task).await? else {
         return Err(Refusal::broken());
     };
     Ok(told_reply(&vectors.iter().map(|row| vector(row.iter())).collect(), told))
 }
 
-async fn openai(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
-    // Clients of OpenAI's interface must name a model, and know nothing of ours.
-    let found = service.model(name, Need::Embed).or_else(|refusal| match service.encoders() {
-        1 => service.model(None, Need::Embed),
-        _ => Err(refusal),
-    });
-    let (served, loaded) = found?;
+async fn openai(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
+    let (served, loaded) = service.model(name, Need::Embed)?;
     let (texts, _) = asked.texts("input", &service.limits)?;
     let is_base64 = match asked.text("encoding_format")? {
         None | Some("float") => false,
@@ -180,6 +185,16 @@ async fn openai(service: &Service, name: Option<&str>, asked: &Object) -> Result
             )));
         }
     };
+    let width = loaded.model.width();
+    if let (Some(asked), Some(width)) = (asked.whole("dimensions", [1, u64::from(u32::MAX)])?, width)
+        && asked != width as u64
+    {
+        return Err(Refusal::invalid(tr!(
+            "dimensions: vectors of this model have {width} numbers; expected {width} or nothing, found {asked}",
+            "dimensions: このモデルのベクトルは {width} 次元です。{width} を指定するか、指定を外してください（指定: {asked}）"
+        )));
+    }
+    drop(asked);
     let model = loaded.name.clone();
     let task = Task::Embed { texts, prompt: None, normalize: None, truncate: false, counts: true };
     let (Answer::Vectors(vectors, tokens), told) = service.ask(served, loaded, task).await? else {
@@ -197,10 +212,11 @@ async fn openai(service: &Service, name: Option<&str>, asked: &Object) -> Result
     Ok(told_reply(&reply, told))
 }
 
-async fn tokenize(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+async fn tokenize(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Tokenize)?;
     let (texts, _) = asked.texts("inputs", &service.limits)?;
     let special = asked.flag("add_special_tokens")?.unwrap_or(true);
+    drop(asked);
     json_of(service.ask(served, loaded, Task::Tokenize { texts, special }).await?)
 }
 
@@ -211,7 +227,7 @@ fn json_of((answer, told): (Answer, Told)) -> Result<Response> {
     }
 }
 
-async fn explain(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Explain)?;
     let (mut texts, _) = asked.rows(&loaded.model, &service.limits)?;
     let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
@@ -245,6 +261,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: &Object) -> Resul
             )));
         }
     };
+    drop(asked);
     json_of(service.ask(served, loaded, Task::Explain { text, target, method }).await?)
 }
 
@@ -259,7 +276,7 @@ fn described(kind: &str) -> &'static str {
     .describe()
 }
 
-async fn translate(service: &Service, name: Option<&str>, asked: &Object) -> Result<Response> {
+async fn translate(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Translate)?;
     let (texts, _) = asked.texts("inputs", &service.limits)?;
     let mut options = TranslateOptions::default();
@@ -271,13 +288,19 @@ async fn translate(service: &Service, name: Option<&str>, asked: &Object) -> Res
     }
     let n_best = asked.whole("n_best", [1, options.beam as u64])?.unwrap_or(1) as usize;
     let alignment = asked.flag("alignment")?.unwrap_or(false);
+    drop(asked);
     json_of(service.ask(served, loaded, Task::Translate { texts, options, n_best, alignment }).await?)
 }
 
-async fn generate(service: &Arc<Service>, name: Option<&str>, asked: &Object) -> Result<Response> {
+async fn generate(service: &Arc<Service>, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Generate)?;
     let limits = &service.limits;
-    let prompt = asked.text("inputs")?.unwrap_or_default().to_owned();
+    let prompt = asked.text("inputs")?.map(str::to_owned).ok_or_else(|| {
+        Refusal::invalid(tr!(
+            "inputs is missing: send the text that is to go on",
+            "inputs がありません。続きを書くテキストを送ってください"
+        ))
+    })?;
     let system = asked.text("system")?.map(str::to_owned);
     for (field, text) in [("inputs", Some(&prompt)), ("system", system.as_ref())] {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
@@ -293,19 +316,30 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, asked: &Object) ->
     let most = limits.new_tokens as u64;
     let max_tokens = asked.whole("max_tokens", [1, most])?.unwrap_or(most.min(500)) as usize;
     let no_chat = asked.flag("no_chat")?.unwrap_or(false);
+    if no_chat && system.is_some() {
+        return Err(Refusal::invalid(tr!(
+            "system and no_chat exclude each other: with no_chat the text is continued without the chat template",
+            "system と no_chat は同時に使えません（no_chat はチャットテンプレートを使わずにテキストを続けます）"
+        )));
+    }
     let mut asked_for = Box::new(Generate { prompt, system, no_chat, max_tokens, sampling, pieces: None });
-    if !asked.flag("stream")?.unwrap_or(false) {
+    let is_stream = asked.flag("stream")?.unwrap_or(false);
+    drop(asked);
+    if !is_stream {
         return json_of(service.ask(served, loaded, Task::Generate(asked_for)).await?);
     }
     let (send, pieces) = tokio::sync::mpsc::unbounded_channel();
     asked_for.pieces = Some(send);
+    let course = Course::default();
     let ending = {
-        let (service, name) = (service.clone(), loaded.name.clone());
+        let (service, name, course) = (service.clone(), loaded.name.clone(), course.clone());
         // The model is looked for again, so that the future borrows nothing.
         async move {
             let (served, _) = service.named(&name)?;
-            service.ask(served, loaded, Task::Generate(asked_for)).await
+            let running = service.begin(served, loaded, Task::Generate(asked_for)).await?;
+            course.begins(&running.told);
+            running.end().await
         }
     };
-    Events::reply(Pieces { pieces, ending: Box::pin(ending) }).await
+    Events::reply(Pieces { pieces, ending: Box::pin(ending) }, course).await
 }

@@ -2,6 +2,7 @@
 
 use crate::limits::Limits;
 use crate::model::Model;
+use crate::places::Place;
 use crate::refusal::{Kind, Refusal, Result};
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -10,8 +11,8 @@ use chumoku::{pair, row, tr};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-/// The JSON object that a body holds.
-pub(crate) async fn object(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<Object> {
+/// The JSON object that a body holds, without fields that the endpoint does not know.
+pub(crate) async fn object(headers: &HeaderMap, body: Body, place: &Place, limits: &Limits) -> Result<Object> {
     // A page from elsewhere cannot send this type without being asked for leave first, which is not given.
     let is_json = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
         let kind = value.split(';').next().unwrap_or_default().trim();
@@ -25,7 +26,8 @@ pub(crate) async fn object(headers: &HeaderMap, body: Body, limits: &Limits) -> 
                 "expected JSON: send the header Content-Type: application/json",
                 "JSON が必要です。ヘッダー Content-Type: application/json を付けてください"
             ),
-        ));
+        )
+        .unread());
     }
     let most = limits.body;
     let too_large = || {
@@ -55,7 +57,10 @@ pub(crate) async fn object(headers: &HeaderMap, body: Body, limits: &Limits) -> 
         false => Refusal::malformed(tr!("the body broke off", "リクエストの本文が途中で切れました")),
     })?;
     match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(fields)) => Ok(Object(fields)),
+        Ok(Value::Object(mut fields)) => {
+            fields.retain(|name, _| place.knows(name));
+            Ok(Object(fields))
+        }
         Ok(_) => Err(Refusal::invalid(tr!(
             "expected a JSON object, such as {{\"inputs\": \"text\"}}",
             "{{\"inputs\": \"テキスト\"}} のような JSON オブジェクトが必要です"
@@ -168,7 +173,16 @@ impl Object {
             check("inputs", parts, &Limits { texts: usize::MAX, ..*limits })?;
         }
         check_count("inputs", given.len(), limits)?;
-        let cells = self.columns(model)?;
+        let cells = self.columns(model, limits)?;
+        // Each text is read with all of them.
+        let (bytes, most) = (cells.iter().map(String::len).sum::<usize>(), limits.body);
+        if bytes.saturating_mul(given.len()) > most {
+            return Err(Refusal::too_large(tr!(
+                "columns: expected values of at most {most} bytes (--max-body), times the number of texts; found {bytes} bytes for each of {} texts",
+                "columns: 値のバイト数とテキスト数の積は {most}（--max-body）までですが、{bytes} バイトが {} テキスト分あります",
+                given.len()
+            )));
+        }
         let row = |parts: Vec<String>| {
             let text = match &parts[..] {
                 [first, second] => pair::join(first, second),
@@ -218,7 +232,7 @@ impl Object {
     }
 
     /// What `columns` says beside the texts, a value for each column of the model.
-    fn columns(&self, model: &Model) -> Result<Vec<String>> {
+    fn columns(&self, model: &Model, limits: &Limits) -> Result<Vec<String>> {
         let columns = model.columns();
         let mut cells = vec![String::new(); columns.len()];
         let Some(given) = self.get("columns") else { return Ok(cells) };
@@ -248,6 +262,7 @@ impl Object {
                 Value::Null => continue,
                 _ => return Err(wrong()),
             };
+            check_length("columns", &cell, limits)?;
             if columns[at].is_unread(&cell) {
                 return Err(Refusal::invalid(columns[at].unread(1, &cell)));
             }
@@ -278,19 +293,24 @@ fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
 /// That there are texts, and neither too many nor too long ones.
 pub(crate) fn check(name: &str, texts: &[String], limits: &Limits) -> Result<()> {
     check_count(name, texts.len(), limits)?;
-    let most = limits.characters;
     for text in texts {
         if text.is_empty() {
             return Err(Refusal::empty(tr!("{name}: a text is empty", "{name}: 空のテキストがあります")));
         }
-        // A character has a byte at least.
-        let count = if text.len() > most { text.chars().count() } else { 0 };
-        if count > most {
-            return Err(Refusal::too_large(tr!(
-                "{name}: expected texts of at most {most} characters (--max-chars), found {count}",
-                "{name}: テキストは {most} 文字（--max-chars）までですが、{count} 文字あります"
-            )));
-        }
+        check_length(name, text, limits)?;
+    }
+    Ok(())
+}
+
+fn check_length(name: &str, text: &str, limits: &Limits) -> Result<()> {
+    let most = limits.characters;
+    // A character has a byte at least.
+    let count = if text.len() > most { text.chars().count() } else { 0 };
+    if count > most {
+        return Err(Refusal::too_large(tr!(
+            "{name}: expected texts of at most {most} characters (--max-chars), found {count}",
+            "{name}: テキストは {most} 文字（--max-chars）までですが、{count} 文字あります"
+        )));
     }
     Ok(())
 }

@@ -1,17 +1,18 @@
 //! The models with their queues: who answers what, and how a request waits for it.
 
 use crate::limits::Limits;
-use crate::log::Log;
+use crate::log::Journal;
 use crate::metrics::Metrics;
 use crate::model::{Loaded, Model, stamp};
 use crate::queue::{Queue, Turned};
 use crate::refusal::{Kind, Refusal, Result};
-use crate::work::{Answer, Job, Task, late, work};
+use crate::work::{Answer, Interest, Job, Pool, Task, late, work};
 use axum::http::StatusCode;
 use chumoku::tr;
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -46,15 +47,15 @@ pub(crate) struct Service {
     pub(crate) key: Option<String>,
     /// The name it listens under, where only this machine may ask.
     pub(crate) own_host: Option<String>,
-    pub(crate) log: Log,
+    pub(crate) log: Journal,
     pub(crate) metrics: Metrics,
     /// Whether it is about to end.
     pub(crate) is_ending: AtomicBool,
     /// Requests that are being read.
-    pub(crate) arriving: Arc<AtomicUsize>,
+    pub(crate) arriving: Arc<AtomicU64>,
 }
 
-/// What a place needs of a model.
+/// What an endpoint needs of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Predict,
@@ -132,6 +133,30 @@ pub(crate) struct Told {
     pub(crate) texts: usize,
     pub(crate) waited: Duration,
     pub(crate) computed: Duration,
+    /// Whether its client went away meanwhile.
+    pub(crate) is_aborted: bool,
+}
+
+/// A question whose model has begun. Whoever drops this no longer waits for the answer, and the work ends.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) told: Told,
+    answer: oneshot::Receiver<Result<Answer>>,
+    interest: Arc<Interest>,
+    most: Duration,
+}
+
+impl Running {
+    /// The answer, as long as the limits allow.
+    pub(crate) async fn end(self) -> Result<(Answer, Told)> {
+        let Running { mut told, answer, interest, most } = self;
+        let started = Instant::now();
+        let found = timeout(most, answer).await;
+        // Without an answer there is nobody left who waits for it.
+        drop(interest);
+        told.computed = started.elapsed();
+        Ok((found.map_err(|_| late())?.map_err(|_| Refusal::broken())??, told))
+    }
 }
 
 impl Service {
@@ -170,6 +195,11 @@ impl Service {
 
     /// Asks a model, and waits for the answer as long as the limits allow.
     pub(crate) async fn ask(&self, served: &Served, loaded: Arc<Loaded>, task: Task) -> Result<(Answer, Told)> {
+        self.begin(served, loaded, task).await?.end().await
+    }
+
+    /// Asks a model, and waits until it begins, as long as the limits allow.
+    pub(crate) async fn begin(&self, served: &Served, loaded: Arc<Loaded>, task: Task) -> Result<Running> {
         let (begun, mut begins) = oneshot::channel();
         let (reply, answer) = oneshot::channel();
         let mut told = Told { model: loaded.name.clone(), ..Told::default() };
@@ -188,8 +218,8 @@ impl Service {
             )),
             Turned::Closed => ending(),
         })?;
-        told.waited = match timeout(self.limits.wait, &mut begins).await {
-            Ok(waited) => waited.map_err(|_| Refusal::broken())?,
+        let begun = match timeout(self.limits.wait, &mut begins).await {
+            Ok(begun) => begun.map_err(|_| Refusal::broken())?,
             Err(_) => {
                 // From here on the worker passes it over, unless it has begun at this very moment.
                 begins.close();
@@ -201,11 +231,10 @@ impl Service {
                 })?
             }
         };
-        let started = Instant::now();
-        // The worker stops by itself where it can, at the same moment.
-        let answer = timeout(self.limits.compute + Duration::from_millis(500), answer).await.map_err(|_| late())?;
-        told.computed = started.elapsed();
-        Ok((answer.map_err(|_| Refusal::broken())??, told))
+        told.waited = begun.waited;
+        // A text that goes on ends by itself in time, and has a moment to be handed over.
+        let most = self.limits.compute + Duration::from_millis(500);
+        Ok(Running { told, answer, interest: begun.interest, most })
     }
 
     /// Starts the threads of each model, one for each of its queues.
@@ -213,7 +242,10 @@ impl Service {
         let queues = self.models.iter().flat_map(|served| &served.queues);
         for (number, queue) in queues.enumerate() {
             let (service, queue) = (self.clone(), queue.clone());
-            let run = move || work(&queue, &service.arriving, &service.limits, &service.metrics);
+            let run = move || {
+                let pool = if number % 2 == 0 { Pool::Shared } else { Pool::Own(OnceCell::new()) };
+                work(&queue, &pool, &service.arriving, &service.limits, &service.metrics);
+            };
             std::thread::Builder::new().name(format!("model {}", number / 2 + 1)).spawn(run)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! Server-sent events: a text piece by piece, as it is written.
 
+use crate::account::Course;
 use crate::refusal::{Refusal, Result};
 use crate::service::Told;
 use crate::work::Answer;
@@ -51,15 +52,17 @@ impl Pieces {
 /// The body of a reply that is written while it is sent.
 pub(crate) struct Events {
     pieces: Pieces,
+    course: Course,
     ready: VecDeque<Bytes>,
     is_over: bool,
 }
 
 impl Events {
     /// The reply, once the text has begun: what is refused before has a status of its own.
-    pub(crate) async fn reply(mut pieces: Pieces) -> Result<Response> {
+    pub(crate) async fn reply(mut pieces: Pieces, course: Course) -> Result<Response> {
         let first = poll_fn(|context| pieces.poll(context)).await;
-        let mut events = Events { pieces, ready: VecDeque::new(), is_over: false };
+        let ready = VecDeque::new();
+        let mut events = Events { pieces, course: course.clone(), ready, is_over: false };
         match first {
             Next::Piece(piece) => events.ready.push_back(event(&json!({ "text": piece }))),
             Next::End(ended) => events.end(Ok(ended?)),
@@ -68,11 +71,17 @@ impl Events {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.extensions_mut().insert(course);
         Ok(response)
     }
 
     fn end(&mut self, ended: Result<(Answer, Told)>) {
         self.is_over = true;
+        self.course.ends(match &ended {
+            Ok((Answer::Json(_), told)) => Ok(told),
+            Ok(_) => Err(Refusal::broken().kind()),
+            Err(refusal) => Err(refusal.kind()),
+        });
         let last = match ended {
             Ok((Answer::Json(answer), _)) => {
                 json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] })

@@ -12,11 +12,14 @@ use chumoku::sampling::Sampling;
 use chumoku::{
     ChatMessage, EmbedOptions, FoundSpan, Prediction, Stop, TextGenerator, TranslateOptions, Translation, tr,
 };
+use chumoku_kernels::halt;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -28,7 +31,7 @@ pub(crate) enum Task {
     Predict(Vec<String>),
     /// Vectors of texts; whether what is too long may lose its end, and whether tokens are counted.
     Embed { texts: Vec<String>, prompt: Option<String>, normalize: Option<bool>, truncate: bool, counts: bool },
-    /// Translations, so many of each text, with or without their alignment.
+    /// Translations, `n_best` of each text, with or without their alignment.
     Translate { texts: Vec<String>, options: TranslateOptions, n_best: usize, alignment: bool },
     /// Why a text got its answer.
     Explain { text: String, target: Option<String>, method: Method },
@@ -67,8 +70,26 @@ pub(crate) struct Job {
     pub(crate) task: Task,
     pub(crate) came: Instant,
     /// Told when the work on it begins.
-    pub(crate) begun: oneshot::Sender<Duration>,
+    pub(crate) begun: oneshot::Sender<Begun>,
     pub(crate) reply: oneshot::Sender<Result<Answer>>,
+}
+
+/// What a client is told when the work on its question begins.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) waited: Duration,
+    /// Kept by everybody who waits for what is computed now.
+    pub(crate) interest: Arc<Interest>,
+}
+
+/// Ends some work when the last one who waits for it lets this go.
+#[derive(Debug)]
+pub(crate) struct Interest(Arc<AtomicBool>);
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 impl Awaited for Job {
@@ -117,15 +138,52 @@ struct Taken {
     reply: oneshot::Sender<Result<Answer>>,
 }
 
+/// Where a thread of a model computes.
+pub(crate) enum Pool {
+    /// In the pool that the process has.
+    Shared,
+    /// In a pool of its own, made when there is something to compute: what takes long would keep others from the threads of the
+    /// shared one.
+    Own(OnceCell<Option<ThreadPool>>),
+}
+
+impl Pool {
+    /// Runs work until it ends or its flag is set; a panic is a refusal.
+    fn run<R: Send>(&self, flag: &Arc<AtomicBool>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+        let work = || match halt::until(flag, work) {
+            Ok(found) => found,
+            // Nobody waits for this.
+            Err(halt::Halted) => Err(late()),
+        };
+        let own = match self {
+            Pool::Shared => None,
+            Pool::Own(own) => own.get_or_init(own_pool).as_ref(),
+        };
+        caught(|| match own {
+            Some(pool) => pool.install(work),
+            // On a thread of the pool, so that operations on one thread see the flag too.
+            None => rayon::scope(|_| work()),
+        })
+    }
+}
+
+/// A pool with as many threads as the shared one; nothing if the system has no more threads.
+fn own_pool() -> Option<ThreadPool> {
+    ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build().ok()
+}
+
 /// A thread of a model, until its queue is closed and empty; `arriving` counts the requests that are being read.
-pub(crate) fn work(queue: &Queue<Job>, arriving: &AtomicUsize, limits: &Limits, metrics: &Metrics) {
+pub(crate) fn work(queue: &Queue<Job>, pool: &Pool, arriving: &AtomicU64, limits: &Limits, metrics: &Metrics) {
     while let Some(first) = queue.pop() {
         let (mut texts, mut characters) = (first.task.texts().len(), first.task.characters());
         let loaded = first.loaded.clone();
         let mut batch = vec![first];
         let until = Instant::now() + limits.gather;
         // What comes next and fits is computed with it.
-        while batch[0].task.goes_with(&batch[0].task) {
+        while batch[0].task.goes_with(&batch[0].task)
+            && texts < limits.batch_texts
+            && characters < limits.batch_characters
+        {
             let fits = |job: &Job| {
                 Arc::ptr_eq(&job.loaded, &loaded)
                     && job.task.goes_with(&batch[0].task)
@@ -137,30 +195,33 @@ pub(crate) fn work(queue: &Queue<Job>, arriving: &AtomicUsize, limits: &Limits, 
             characters += job.task.characters();
             batch.push(job);
         }
+        let flag = Arc::new(AtomicBool::new(false));
+        let interest = Arc::new(Interest(flag.clone()));
         let begin = |job: Job| {
             let waited = job.came.elapsed();
             // A client that has gone, or has been told that it waited too long, is passed over.
-            job.begun.send(waited).ok()?;
+            job.begun.send(Begun { waited, interest: interest.clone() }).ok()?;
             metrics.waited.add(waited.as_secs_f64());
             Some(Taken { task: job.task, reply: job.reply })
         };
         let taken: Vec<Taken> = batch.into_iter().filter_map(begin).collect();
+        drop(interest);
         if taken.is_empty() {
             continue;
         }
         metrics.batch_texts.add(taken.iter().map(|taken| taken.task.texts().len()).sum::<usize>() as f64);
         let started = Instant::now();
-        answer(&loaded, taken, limits);
+        answer(&loaded, taken, limits, (pool, &flag));
         metrics.computed.add(started.elapsed().as_secs_f64());
     }
 }
 
 /// Answers a batch: together, or one by one where that fails, so that no text is refused for another's sake.
-fn answer(loaded: &Loaded, batch: Vec<Taken>, limits: &Limits) {
+fn answer(loaded: &Loaded, batch: Vec<Taken>, limits: &Limits, (pool, flag): (&Pool, &Arc<AtomicBool>)) {
     let tasks: Vec<&Task> = batch.iter().map(|taken| &taken.task).collect();
     let found = match tasks.len() {
         1 => None,
-        _ => caught(|| together(loaded, &tasks)).ok().filter(|found| found.len() == tasks.len()),
+        _ => pool.run(flag, || together(loaded, &tasks)).ok().filter(|found| found.len() == tasks.len()),
     };
     match found {
         Some(found) => {
@@ -171,7 +232,11 @@ fn answer(loaded: &Loaded, batch: Vec<Taken>, limits: &Limits) {
         None => {
             for Taken { task, reply } in batch {
                 if !reply.is_closed() {
-                    let answer = caught(|| alone(loaded, &task, &reply, limits));
+                    let answer = match &task {
+                        // Nothing is shared among threads, so none has to be waited for.
+                        Task::Tokenize { .. } => caught(|| alone(loaded, &task, &reply, limits)),
+                        _ => pool.run(flag, || alone(loaded, &task, &reply, limits)),
+                    };
                     let _ = reply.send(answer);
                 }
             }

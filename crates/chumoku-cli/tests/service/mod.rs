@@ -6,7 +6,7 @@ use super::common::Place;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,8 +35,13 @@ impl Server {
     pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
         let args = [&["serve", "--port", "0", "--threads", "1"], args].concat();
         let mut command = place.command(&args);
-        command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied());
+        Server::of(&mut command)
+    }
+
+    /// That which a command starts, on whatever port.
+    pub fn of(command: &mut Command) -> Server {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()).lines(), said.clone());
         let reader =
@@ -65,9 +70,34 @@ impl Server {
         self.said.lock().unwrap().clone()
     }
 
+    /// Bytes of memory that it holds, where the system tells.
+    pub fn resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    }
+
+    /// The number that `/metrics` has on a line that begins like this; 0 if there is none.
+    #[track_caller]
+    pub fn counts(&self, line: &str) -> u64 {
+        let metrics = self.get("/metrics").body;
+        let rest = metrics.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
+        rest.map_or(0, |number| number.parse().unwrap())
+    }
+
+    /// Waits until `/metrics` has a number.
+    #[track_caller]
+    pub fn comes_to(&self, line: &str, number: u64) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.counts(line) != number {
+            assert!(Instant::now() < until, "{line} does not come to {number}: {}", self.get("/metrics").body);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
-        assert!(std::process::Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
     }
 
     /// The exit code, once it has ended.
@@ -158,7 +188,7 @@ pub fn read(stream: &mut TcpStream) -> Option<Reply> {
             };
             if whole {
                 let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-                let body = &bytes[at + 4..];
+                let body = &bytes[at + 4..length.map_or(bytes.len(), |length| at + 4 + length)];
                 let body = if is_chunked { unchunked(body) } else { body.to_vec() };
                 return Some(Reply { status, head, body: String::from_utf8(body).unwrap() });
             }
