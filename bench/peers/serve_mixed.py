@@ -8,8 +8,8 @@ PROGRAM is `chumoku`; MODEL is a folder of any kind. The script starts the servi
 clients leave half-way. Every 20 seconds a model is made to look changed, and SIGHUP reads it again. No more than two million
 requests are sent and no more than an hour is taken; only loopback is asked.
 
-Printed as one JSON object: requests by endpoint and status, how many were not answered as they must be (with the first five), and the
-service's resident memory at the start, after a tenth of the time, and at the end. The exit code is 1 if anything was wrong.
+Printed as one JSON object: requests by endpoint and status, how many were refused for load (429), how many were not answered as they
+must be (with the first five), and the service's resident memory at the start, after a tenth of the time, and at the end. The exit code is 1 if anything was wrong.
 """
 
 import argparse
@@ -116,14 +116,16 @@ def faulty_cases(name):
 class Tally:
     def __init__(self):
         self.lock = threading.Lock()
-        self.answers, self.wrong, self.examples, self.left, self.sent = {}, 0, [], 0, 0
+        self.answers, self.wrong, self.overloaded, self.examples, self.left, self.sent = {}, 0, 0, [], 0, 0
 
     def add(self, case, status, body, is_right):
         with self.lock:
             self.sent += 1
             key = f"{case.path.split('/')[-1]} {status}"
             self.answers[key] = self.answers.get(key, 0) + 1
-            if not is_right:
+            if status == 429:
+                self.overloaded += 1
+            elif not is_right:
                 self.wrong += 1
                 if len(self.examples) < 5:
                     self.examples.append([case.path, case.body[:200].decode(errors="replace"), status, str(body[:200])])
@@ -260,6 +262,7 @@ def run(arguments, service, names, folders, texts):
         "requests": tally.sent,
         "requests_a_second": round(tally.sent / took, 1),
         "left_half_way": tally.left,
+        "refused_for_load": tally.overloaded,
         "wrong": tally.wrong,
         "examples": tally.examples,
         "reloads": reloads,

@@ -47,31 +47,30 @@ fn files() -> usize {
 
 #[test]
 fn ten_thousand_connections_may_stand_idle() {
-    let count = 10_000.min(files().saturating_sub(200));
-    if count < 10_000 {
-        println!("{count} connections instead of 10,000: raise `ulimit -n`");
+    let most = 10_000.min(files().saturating_sub(200));
+    if most < 10_000 {
+        println!("{most} connections instead of 10,000: raise `ulimit -n`");
     }
-    // More than may be open; and room for half of them.
-    for room in [count + 100, count / 2] {
+    // Room for all of them; and more than may be open.
+    for (count, room) in [(most, most + 100), (most / 10, most / 20)] {
         let most = room.to_string();
         let server = Server::start(place(), &["ngrams", "--max-connections", &most, "--read-timeout", "60s"]);
         let before = server.resident();
         let begun = Instant::now();
+        let stay = count.min(room);
+        let is_full = stay < count;
         let connect = |number: usize| {
             let mut stream = server.connect();
-            // Not faster than they are taken: the system has a place for a thousand, and lets the next wait for a second.
-            if number % 500 == 499 {
-                stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-                assert!(number >= room || read(&mut stream).is_some_and(|reply| reply.status == 200));
+            // Not faster than they are taken: the system has room for a thousand, and lets the next wait for a second.
+            if number >= stay {
+                read(&mut stream).expect("an answer").is(503, "Overloaded");
+            } else if number % 500 == 499 {
+                stream.write_all(&body()).unwrap();
+                assert_eq!(read(&mut stream).expect("an answer").body, expected());
             }
             stream
         };
         let mut idle: Vec<TcpStream> = (0..count).map(connect).collect();
-        let stay = count.min(room);
-        let is_full = stay < count;
-        for stream in &mut idle[stay..] {
-            read(stream).expect("an answer").is(503, "Overloaded");
-        }
         let opened = begun.elapsed();
         let begun = Instant::now();
         // Those that stay can ask, each.
@@ -89,7 +88,7 @@ fn ten_thousand_connections_may_stand_idle() {
             let each = after.saturating_sub(before) / stay as u64;
             assert!(each < 32 << 10, "{each} bytes for each of {stay} connections");
         }
-        assert!(opened < Duration::from_secs(15) && asked < Duration::from_secs(5), "{opened:?}, {asked:?}");
+        assert!(opened < Duration::from_secs(30) && asked < Duration::from_secs(5), "{opened:?}, {asked:?}");
         drop(idle);
         let until = Instant::now() + Duration::from_secs(5);
         while server.sends(&body()).status != 200 {
@@ -229,7 +228,7 @@ fn nonsense_is_refused_and_hangs_nobody() {
         }
     });
     // Most are long enough to be answered.
-    assert!(answered > 600 && closed > 0, "{answered} answered, {closed} closed without a word");
+    assert!(answered > 600, "{answered} answered, {closed} closed without a word");
     assert_eq!(server.sends(&body()).body, expected());
 }
 

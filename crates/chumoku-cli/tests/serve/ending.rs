@@ -113,7 +113,11 @@ fn clients_that_come_and_come_do_not_keep_it() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| while !is_over.load(Relaxed) && TcpStream::connect(&server.address).is_ok() {});
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) && TcpStream::connect(&server.address).is_ok() {
+                    std::thread::yield_now();
+                }
+            });
         }
         std::thread::sleep(Duration::from_millis(100));
         server.signal("TERM");
