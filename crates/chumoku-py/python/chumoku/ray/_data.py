@@ -93,14 +93,17 @@ def explain(
 def faults(dataset: ray.data.Dataset) -> ray.data.Dataset:
     """The rows of an answered dataset that have no answer, each with the reason in ``error`` (or ``predicted_error``).
 
-    To take them computes the answers, if the dataset was not written or materialized before.
+    To take them computes the answers, if the dataset was not materialized before.
     """
-    names = dataset.columns() or []
+    return dataset.map_batches(_faulty, batch_format="pyarrow")
+
+
+def _faulty(table: Any) -> Any:
     # The last: that of the answers stands behind all.
-    name = next((name for name in reversed(names) if name in ("error", "predicted_error")), None)
+    name = next((name for name in reversed(table.column_names) if name in ("error", "predicted_error")), None)
     if name is None:
-        raise ValueError(f"expected a dataset that was answered, with a column error, got {', '.join(names[:12])}")
-    return dataset.map_batches(lambda table: table.filter(table[name].is_valid()), batch_format="pyarrow")
+        raise ValueError(f"expected a dataset that was answered, with a column error, got {', '.join(table.column_names[:12])}")
+    return table.filter(table[name].is_valid())
 
 
 class Worker:
