@@ -36,7 +36,8 @@ def predict(
         dataset: rows with the texts in a column.
         model: the model's folder, which every worker must be able to read.
         column, top, abstain, threshold, precision_at_least, set, precision, place: as of :func:`chumoku.arrow.predict`.
-        workers: so many actors, each of which reads the model; as many as the cluster has room for if absent.
+        workers: at most so many actors, each of which reads the model; as many as the cluster has room for if absent. Reading and
+            writing need a core of their own.
         cpus: cores of each.
         batch_size: rows that are answered at a time; no answer depends on it.
     """
@@ -126,16 +127,20 @@ def _answered(
     _chumoku.model_kind(model)
     arguments = {"answers": answers, "cpus": cpus}
     answered = dataset.map_batches(
-        Worker, batch_size=check("batch_size", batch_size), batch_format="pyarrow", fn_constructor_kwargs=arguments, **pool(workers, cpus)
+        Worker, batch_size=check("batch_size", batch_size), batch_format="pyarrow", fn_constructor_kwargs=arguments, **pool(workers, cpus, 1)
     )
     # The context is that of this dataset and of those that it was made from, not of others.
     answered.context.execution_options.preserve_order = True
     return answered
 
 
-def pool(workers: int | None, cpus: int) -> dict[str, Any]:
-    """Actors. Ray Data starts them again as often as they are lost, and has them do again what they were at."""
-    many = ray.data.ActorPoolStrategy(size=check("workers", workers)) if workers is not None else ray.data.ActorPoolStrategy(min_size=1)
+def pool(workers: int | None, cpus: int, least: int | None = None) -> dict[str, Any]:
+    """Actors, at least so many if that is said. Ray Data starts them again as often as they are lost, and has them do again what they
+    were at. A pool that began with all cores would leave none to read with, and wait for rows for ever."""
+    if workers is None:
+        many = ray.data.ActorPoolStrategy(min_size=1)
+    else:
+        many = ray.data.ActorPoolStrategy(min_size=least or check("workers", workers), max_size=check("workers", workers))
     return {"compute": many, "num_cpus": check("cpus", cpus)}
 
 
