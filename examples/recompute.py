@@ -326,7 +326,10 @@ def classify(network, folder, text):
 
 def classify_by_ngrams(network, folder, text):
     config = network.config
-    scores = config["scale"] * log_softmax(ngram_logits(text, config["ngrams"], network.tensors))
+    logits = ngram_logits(text, config["ngrams"], network.tensors)
+    if "problem" in config:
+        return labels(text, config, np.zeros_like(logits), logits)
+    scores = config["scale"] * log_softmax(logits)
     return classes(text, config["labels"], softmax(scores))
 
 

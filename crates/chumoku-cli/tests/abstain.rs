@@ -131,7 +131,100 @@ fn promises_that_cannot_be_made_are_refused() {
     config["caution"]["steps"][0]["wrong"] = 1_000_000.into();
     place.write("model/config.json", config.to_string());
     place.refuses(&["predict", "model", "a text"], &["config.json", "caution"]);
-    place.write("scores.csv", format!("stars,text\n{}", "1,bad\n2,so so\n3,good\n".repeat(20)));
-    place.run(&["train", "scores.csv", "--epochs", "1", "--out", "scores"]).ok();
-    place.refuses(&["predict", "scores", "--abstain", "0.9", "a text"], &["one class"]);
+    // Of a measure no answer is right to the digit; and few rows promise nothing of ratings.
+    let rows: String =
+        (0..90).map(|i| format!("{},a {} night {i}\n", 1 + i % 3, ["bad", "fair", "good"][i % 3])).collect();
+    place.write("scores.csv", format!("stars,text\n{rows}"));
+    place.run(&["train", "scores.csv", "--model", "ngrams", "--out", "scores"]).ok();
+    place.refuses(&["predict", "scores", "--abstain", "0.9999", "a text"], &["validation rows", "ask for less"]);
+    let rows: String = (0..200).map(|i| format!("{},a room of size {}\n", f64::from(i) * 1.25, i / 20)).collect();
+    place.write("sizes.csv", format!("size,text\n{rows}"));
+    let args = ["train", "sizes.csv", "--task", "score", "--label", "size", "--model", "ngrams", "--out", "sizes"];
+    place.run(&args).ok();
+    assert!(place.json("sizes/metrics.json")["abstain"].as_array().unwrap().is_empty());
+    place.refuses(&["predict", "sizes", "--abstain", "0.9", "a text"], &["a measure", "low and high"]);
+}
+
+/// Of labels all of a text's are right, and of ratings the nearest level, as often as promised, in every form of answer.
+#[test]
+fn labels_and_ratings_are_right_as_often_as_promised() {
+    let place = Place::new();
+    let mut state = 5;
+    let text = rows(3500, &mut state);
+    let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once('\t')).collect();
+    // A text of one thing has one label, a doubtful one both or either.
+    let labels = |(i, (class, text)): (usize, &(&str, &str))| {
+        let other = ["soup", "bread", "dinner", "cook"].iter().any(|word| text.contains(word));
+        let both = other && ["train", "ticket", "station", "driver"].iter().any(|word| text.contains(word));
+        let label = if both && i % 3 == 0 { "food|travel" } else { class };
+        format!("{label}\t{text}\n")
+    };
+    let stars = |(i, (class, text)): (usize, &(&str, &str))| {
+        let number = if *class == "food" { 5 } else { 1 };
+        // Nothing tells which of three levels it is in every fifth.
+        format!("{}\t{text}\n", if i % 5 == 0 { 1 + i % 3 * 2 } else { number })
+    };
+    for (name, head, of_row) in
+        [("labels", "labels", &labels as &dyn Fn((usize, &(&str, &str))) -> String), ("stars", "stars", &stars)]
+    {
+        let all: Vec<String> = lines.iter().enumerate().map(of_row).collect();
+        place.write(&format!("{name}.tsv"), format!("{head}\ttext\n{}", all[..3000].concat()));
+        place.write(&format!("{name}-test.tsv"), format!("{head}\ttext\n{}", all[3000..].concat()));
+        let (train, test) = (format!("{name}.tsv"), format!("{name}-test.tsv"));
+        let more: &[&str] = if name == "labels" { &["--separator", "|"] } else { &[] };
+        let args = ["train", &train, "--test", &test, "--model", "ngrams", "--out", name];
+        let run = place.run(&[&args[..], more].concat()).ok();
+        assert!(run.stdout.contains("Only where it is sure"), "{run:#?}");
+        let level = "0.9";
+        let all = place.run(&["predict", name, "--input", &test, "--json"]).ok().json_lines();
+        let sure = place.run(&["predict", name, "--input", &test, "--json", "--abstain", level]).ok().json_lines();
+        let key = if name == "labels" { "labels" } else { "score" };
+        let is_right = |row: &Value| {
+            let truth = row["input"][head].as_str().unwrap();
+            match name {
+                "labels" => {
+                    let mut told: Vec<&str> =
+                        row[key].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap()).collect();
+                    told.sort_unstable();
+                    told.join("|") == truth
+                }
+                _ => {
+                    let nearest = [1.0, 3.0, 5.0].into_iter().min_by(|a, b| {
+                        let off = |x: &f64| (row[key].as_f64().unwrap() - x).abs();
+                        off(a).total_cmp(&off(b))
+                    });
+                    nearest == truth.parse().ok()
+                }
+            }
+        };
+        let wrong_before = all.iter().filter(|row| !is_right(row)).count();
+        let (mut answered, mut right) = (0, 0);
+        for (before, row) in all.iter().zip(&sure) {
+            match row[key] {
+                Value::Null => assert_eq!((&row["abstained"], &row["why"]), (&true.into(), &"unsure".into()), "{row}"),
+                ref told => {
+                    assert_eq!((told, &row["abstained"]), (&before[key], &false.into()));
+                    answered += 1;
+                    right += usize::from(is_right(row));
+                }
+            }
+        }
+        assert!(wrong_before >= 40, "{name}: {wrong_before}");
+        assert!(answered > 150 && right as f64 >= 0.9 * answered as f64, "{name}: {right} of {answered}");
+        // The report says the same of the same rows.
+        let metrics = place.json(&format!("{name}/metrics.json"));
+        let promise = metrics["abstain"].as_array().unwrap().iter().find(|of| of["level"] == 0.9).unwrap();
+        assert!((promise["covers"].as_f64().unwrap() - f64::from(answered) / 500.0).abs() < 1e-9, "{promise}");
+        assert!((promise["right"].as_f64().unwrap() - right as f64 / f64::from(answered)).abs() < 1e-9, "{promise}");
+        assert!(place.run(&["info", name]).ok().stdout.contains("can be promised"));
+
+        let columns = place.run(&["predict", name, "--input", &test, "--abstain", level]).ok();
+        let heading = columns.stdout.lines().next().unwrap();
+        let added = if name == "labels" { "predicted_labels\tabstained" } else { "score\tlow\thigh\tabstained" };
+        assert!(heading.ends_with(&format!("{added}\terror")), "{heading}");
+        let unsure = columns.stdout.lines().filter(|line| line.contains("\tunsure\t")).count();
+        assert_eq!(unsure, 500 - answered as usize, "{name}");
+        let shown = place.run(&["predict", name, "--abstain", level, "quux blorf zzgl"]).ok().stdout;
+        assert!(shown.starts_with("(unlike the training texts)\t"), "{shown}");
+    }
 }

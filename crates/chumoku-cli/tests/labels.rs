@@ -199,7 +199,6 @@ fn what_is_wrong_is_said() {
     place.refuses(&["train", "few.tsv", "--separator", "|", "--out", "x"], &["few.tsv", "at least 4 rows"]);
     place.refuses(&["train", "train.jsonl", "--labels", "food,price", "--out", "x"], &["food"]);
     place.refuses(&["train", "--task", "labels"], &["no built-in data"]);
-    place.refuses(&["train", "train.jsonl", "--model", "ngrams", "--out", "x"], &["--model ngrams"]);
     place.refuses(&["train", "train.jsonl", "--task", "lm", "--separator", ",", "--out", "x"], &["--separator"]);
     place.write(
         "new.jsonl",

@@ -53,6 +53,7 @@ const STAYS_ENGLISH: &[English] = &[
         &[
             "change in cosine similarity when the word is removed",
             "change in log-odds when the word is removed",
+            "change in the number when the word is removed",
             "change in the span's log-odds when the word is hidden",
             "integrated gradients",
             "share of the change in log-odds from the mean embedding to the text",

@@ -60,6 +60,8 @@ fn trained() -> &'static Place {
         };
         place.write("tagged.tsv", format!("text\tlabels\n{}", (0..90).map(tagged).collect::<String>()));
         train("tagged.tsv --separator | --out labels");
+        let of_ngrams = "train tagged.tsv --separator | --model ngrams --out labels-by-ngrams";
+        place.run(&of_ngrams.split(' ').collect::<Vec<_>>()).ok();
         let book = "the cat saw a dog.\nmy friend, the old man, never met the 12 cats.\n".repeat(60);
         place.write("book.txt", &book);
         for tokens in ["characters", "subwords", "words"] {
@@ -172,9 +174,15 @@ fn labels_are_recomputed() {
     let Some(python) = python() else { return };
     let place = trained();
     let texts = [&TEXTS[..], &["the soup and the bill", "the soup"]].concat();
-    let found = recomputed(&python, place, "labels", &texts);
-    let all = place.run(&[&["predict", "labels", "--json", "--top", "2"][..], &texts].concat()).ok().json_lines();
-    let said = place.run(&[&["predict", "labels", "--json"][..], &texts].concat()).ok().json_lines();
+    for model in ["labels", "labels-by-ngrams"] {
+        labels_are_recomputed_of(model, &python, place, &texts);
+    }
+}
+
+fn labels_are_recomputed_of(model: &str, python: &Path, place: &Place, texts: &[&str]) {
+    let found = recomputed(python, place, model, texts);
+    let all = place.run(&[&["predict", model, "--json", "--top", "2"][..], texts].concat()).ok().json_lines();
+    let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).ok().json_lines();
     let named = |labels: &Value| -> Vec<String> {
         let name = |label: &Value| label["label"].as_str().or(label.as_str()).unwrap().to_owned();
         let mut names: Vec<String> = labels.as_array().unwrap().iter().map(name).collect();

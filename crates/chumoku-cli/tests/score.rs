@@ -205,8 +205,6 @@ fn what_is_wrong_is_said() {
     let refused = ["two.csv", "3 different numbers", "--task classify"];
     place.refuses(&["train", "two.csv", "--task", "score", "--out", "x"], &refused);
     place.refuses(&["train", "--task", "score"], &["no built-in data"]);
-    let ngrams = ["train", "five.csv", "--task", "score", "--model", "ngrams", "--out", "x"];
-    place.refuses(&ngrams, &["--model ngrams"]);
     place.write("words.csv", "text,label\nfine,good\n");
     place.refuses(&["eval", "model", "words.csv"], &["words.csv:2", "a number", "good"]);
     place.write(

@@ -3,12 +3,13 @@
 use crate::addresses::Array;
 use crate::models::{borrowed, on_pool, room};
 use crate::pages::Page;
+use chumoku::answers::{Bounds, Predictor, Verdict};
 use chumoku::data::Span;
 use chumoku::explain::AskedSpan;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{Caution, ModelKind, NgramClassifier, Prediction, TextClassifier, TextTagger, pair, row};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, pair, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -27,17 +28,10 @@ pub(crate) struct Classifier(Model);
 type Spans = Vec<(usize, usize, String, String, f64)>;
 
 impl Classifier {
-    fn predicted(&self, texts: &[&str]) -> chumoku::Result<Vec<Prediction>> {
+    fn predictor(&self) -> Predictor<'_> {
         match &self.0 {
-            Model::Network(model) => model.predict(texts),
-            Model::Ngrams(model) => model.predict(texts),
-        }
-    }
-
-    fn caution(&self) -> Option<&Caution> {
-        match &self.0 {
-            Model::Network(model) => model.config().caution.as_ref(),
-            Model::Ngrams(model) => model.config().caution.as_ref(),
+            Model::Network(model) => Predictor::Classifier(model),
+            Model::Ngrams(model) => Predictor::Ngrams(model),
         }
     }
 
@@ -67,19 +61,15 @@ impl Classifier {
     /// The names of the columns that it reads beside the text, in order.
     #[getter]
     fn columns(&self) -> Vec<String> {
-        let columns = match &self.0 {
-            Model::Network(model) => model.config().columns(),
-            Model::Ngrams(model) => model.columns(),
-        };
-        columns.iter().map(|column| column.name.clone()).collect()
+        self.predictor().columns().iter().map(|column| column.name.clone()).collect()
     }
 
     /// What it tells of a text: "class", "labels" or "number".
     #[getter]
     fn task(&self) -> &'static str {
-        match self.network().map(|model| &model.config().problem) {
-            Some(problem) if problem.labels().is_some() => "labels",
-            Some(problem) if problem.number().is_some() => "number",
+        match self.predictor() {
+            predictor if predictor.has_several() => "labels",
+            predictor if predictor.tells_numbers() => "number",
             _ => "class",
         }
     }
@@ -87,69 +77,63 @@ impl Classifier {
     /// Whether it reads pairs of texts.
     #[getter]
     fn reads_pairs(&self) -> bool {
-        match &self.0 {
-            Model::Network(model) => model.config().reads_pairs(),
-            Model::Ngrams(model) => model.config().reads_pairs(),
-        }
+        self.predictor().reads_pairs()
     }
 
     /// The classes, in the order of the columns of `predict`.
     #[getter]
     fn labels(&self) -> Vec<String> {
-        match &self.0 {
-            Model::Network(model) => model.labels().to_vec(),
-            Model::Ngrams(model) => model.labels().to_vec(),
-        }
+        self.predictor().labels().to_vec()
     }
 
     /// The least probability at which each label is predicted, where texts may have several; else None.
     #[getter]
     fn thresholds(&self) -> Option<Vec<f32>> {
-        self.network().and_then(|model| model.config().problem.labels().map(|blend| blend.thresholds.clone()))
+        self.predictor().problem().labels().map(|blend| blend.thresholds.clone())
     }
 
     /// The least probability, and the least share of known n-grams, at which this share of the answers is right; None where the
     /// validation rows allow no such promise.
     fn bounds(&self, level: f64) -> Option<(f32, f32)> {
-        let caution = self.caution()?;
+        let caution = self.predictor().caution()?;
         Some((caution.step(level)?.confidence, caution.least_known.unwrap_or(f32::NEG_INFINITY)))
+    }
+
+    /// Whether each text is answered where this share of the answers is to be right: of labels all of a text's, of ratings the level nearest to the
+    /// number.
+    fn answered(&self, py: Python<'_>, texts: Vec<String>, level: f64) -> PyResult<Vec<bool>> {
+        let model = self.predictor();
+        let bounds =
+            Bounds::of(model, level).map_err(|problem| PyValueError::new_err(format!("abstain: {problem}")))?;
+        let found = on_pool(py, || model.predict(&borrowed(&texts)))?;
+        let rows = texts.iter().zip(&found);
+        Ok(rows.map(|(text, found)| bounds.verdict(model, text, found) == Verdict::Whole).collect())
     }
 
     /// From which probability of a class on this share of the validation rows is of it; None where there is no such probability.
     #[pyo3(signature = (class_, level))]
     fn precise(&self, class_: usize, level: f64) -> Option<f32> {
-        let caution = self.caution().filter(|caution| class_ < caution.classes.len())?;
+        let caution = self.predictor().caution().filter(|caution| class_ < caution.classes.len())?;
         Some(caution.cut(class_, level)?.step.confidence)
     }
 
     /// The share of each text's n-grams that the model knows: 1 where there are no n-grams to judge by.
     fn known(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<f32>> {
-        on_pool(py, || {
-            let known = |text: &String| match &self.0 {
-                Model::Network(model) => model.known_share(text).unwrap_or(1.0),
-                Model::Ngrams(model) => model.known_share(text),
-            };
-            Ok(texts.iter().map(known).collect())
-        })
+        on_pool(py, || Ok(texts.iter().map(|text| self.predictor().known_share(text).unwrap_or(1.0)).collect()))
     }
 
     /// The answer to each row of probabilities, a class number, where classes stand in a tree and the answer goes by its nodes; else
     /// None: the most probable class.
     fn answers(&self, probabilities: Vec<Vec<f32>>) -> Option<Vec<usize>> {
-        let tree = match &self.0 {
-            Model::Network(model) => model.config().tree(),
-            Model::Ngrams(model) => model.config().hierarchy.as_ref(),
-        };
+        let tree = self.predictor().hierarchy();
         tree.map(|tree| probabilities.iter().map(|row| tree.answer(row)).collect())
     }
 
     /// Labels, a list for each text, as the model tells them where they stand in a tree; else None.
     fn tidied(&self, labels: Vec<Vec<String>>) -> Option<Vec<Vec<String>>> {
-        let (tree, several) = match &self.0 {
-            Model::Network(model) => (model.config().hierarchy.as_ref(), !model.config().problem.is_one_class()),
-            Model::Ngrams(model) => (model.config().hierarchy.as_ref(), false),
-        };
-        let of_row = |tree: &Hierarchy, labels: &Vec<String>| match several {
+        let of_labels = self.predictor().tree_of_labels();
+        let tree = of_labels.or(self.predictor().hierarchy());
+        let of_row = |tree: &Hierarchy, labels: &Vec<String>| match of_labels.is_some() {
             true => tree.complete(labels),
             false => labels.iter().map(|label| tree.tidy(label)).collect(),
         };
@@ -158,7 +142,7 @@ impl Classifier {
 
     /// Thresholds of labels, none below those above it where they stand in a tree.
     fn raised(&self, mut thresholds: Vec<f32>) -> Vec<f32> {
-        if let Some(tree) = self.network().and_then(|model| model.config().hierarchy.as_ref()) {
+        if let Some(tree) = self.predictor().tree_of_labels() {
             tree.raise(&mut thresholds);
         }
         thresholds
@@ -179,7 +163,7 @@ impl Classifier {
     fn predict(&self, py: Python<'_>, texts: Vec<String>, probabilities: Array) -> PyResult<()> {
         let classes = self.labels().len();
         let out = room(&probabilities, texts.len(), classes)?;
-        let found = on_pool(py, || self.predicted(&borrowed(&texts)))?;
+        let found = on_pool(py, || self.predictor().predict(&borrowed(&texts)))?;
         for (out, prediction) in out.chunks_exact_mut(classes).zip(found) {
             out.copy_from_slice(&prediction.probabilities);
         }
@@ -188,9 +172,10 @@ impl Classifier {
 
     /// The number of each text, and where its interval begins and ends.
     fn numbers(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<[f64; 3]>> {
-        let Some(model) = self.network().filter(|model| model.config().problem.number().is_some()) else {
+        let model = self.predictor();
+        if !model.tells_numbers() {
             return Err(PyValueError::new_err("expected a model of numbers, got one of classes"));
-        };
+        }
         let found = on_pool(py, || model.predict(&borrowed(&texts)))?;
         Ok(found.iter().filter_map(|prediction| model.estimate(prediction)).map(|told| told.rounded()).collect())
     }

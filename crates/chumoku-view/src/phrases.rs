@@ -9,7 +9,7 @@ use chumoku::explain::{
 };
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
-pub(crate) const KNOWN: [(&str, &str); 7] = [
+pub(crate) const KNOWN: [(&str, &str); 8] = [
     ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
     ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
@@ -19,6 +19,7 @@ pub(crate) const KNOWN: [(&str, &str); 7] = [
         "平均の埋め込みからテキストまでの対数オッズの変化のうち、その語の分",
     ),
     ("change in the span's log-odds when the word is hidden", "その語を隠したときのスパンの対数オッズの変化"),
+    ("change in the number when the word is removed", "その語を取り除いたときの数値の変化"),
     ("change in cosine similarity when the word is removed", "その語を取り除いたときのコサイン類似度の変化"),
 ];
 

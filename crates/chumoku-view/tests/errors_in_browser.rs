@@ -4,7 +4,7 @@
 
 mod common;
 
-use chumoku::explain::{ConfidentError, Confusion, ErrorGroup, Errors, MarkedWord};
+use chumoku::explain::{ConfidentError, Confusion, ErrorGroup, ErrorKind, Errors, LabelErrors, MarkedWord, Told};
 use chumoku_view::{ColourDepth, Lang, errors_to_html, render_errors};
 use common::browser::visit;
 use unicode_width::UnicodeWidthStr;
@@ -14,10 +14,12 @@ fn error(line: u64, words: &[(&str, f32)]) -> ConfidentError {
     ConfidentError {
         line,
         text: words.iter().map(|(text, _)| *text).collect::<Vec<_>>().join(" "),
-        truth: "<b>positive".into(),
-        answer: "negative".into(),
-        probability: 0.987,
-        probability_of_truth: 0.013,
+        told: Told::Class {
+            truth: "<b>positive".into(),
+            answer: "negative".into(),
+            probability: 0.987,
+            probability_of_truth: 0.013,
+        },
         words: words.iter().map(word).collect(),
     }
 }
@@ -44,6 +46,73 @@ fn errors() -> Errors {
             error(9, &[("Not", 1.0), ("bad\u{1b}[31m", 0.75)]),
             error(11, &long),
         ],
+        ..Errors::default()
+    }
+}
+
+/// The same, of labels that were missed and wrongly given.
+fn of_labels() -> Errors {
+    let mut errors = errors();
+    let label = |missed| Told::Label { label: "<b>food".into(), missed, probability: 0.987 };
+    errors.errors.iter_mut().zip([false, true, false]).for_each(|(error, missed)| error.told = label(missed));
+    let of = LabelErrors { label: "<b>food".into(), missed: 1, of: 12, extra: 2, of_others: 28 };
+    Errors { kind: ErrorKind::Labels, confusions: vec![], labels: vec![of], ..errors }
+}
+
+/// The same, of numbers.
+fn of_numbers() -> Errors {
+    let mut errors = errors();
+    let number = |truth| Told::Number { truth, score: 2.5, low: 2.0, high: 3.25, off: 3.0 };
+    errors.errors.iter_mut().zip([4.75, 0.25, 4.75]).for_each(|(error, truth)| error.told = number(truth));
+    Errors { kind: ErrorKind::Numbers, confusions: vec![], points: vec![[4.75, 2.5], [0.25, 2.5]], ..errors }
+}
+
+/// What labels and numbers have in place of classes, with the names of labels as text; and without any error.
+#[test]
+fn pages_of_labels_and_numbers_ask_nothing_and_speak_both_languages() {
+    for (errors, expected) in [
+        (of_labels(), ["not there", "余分", "付け忘れ", "3 of 40 rows have other labels"]),
+        (of_numbers(), ["too low", "低すぎる", "2 to 3.25", "3 of 40 true numbers lie outside"]),
+    ] {
+        let page = errors_to_html(&errors, Lang::En);
+        let Some(visit) = visit(&page, "", &["--dump-dom".into()]) else { return };
+        assert_eq!(visit.said, "", "the console is silent");
+        assert!(visit.requests.is_empty(), "{:?}", visit.requests);
+        let list = visit.out.split_once("id=\"errors\"").unwrap().1.split_once("</section>").unwrap().0.to_owned();
+        for word in expected {
+            assert!(list.contains(word), "{word}: {list}");
+        }
+        assert!(!list.contains("<b>food") && list.matches("<article>").count() == 3, "{list}");
+    }
+    for (kind, said) in [(ErrorKind::Labels, "100.0 % are right."), (ErrorKind::Numbers, "100.0 % lie inside.")] {
+        let none = Errors { kind, rows: 2, accuracy: 1.0, points: vec![[1.0, 1.0], [2.0, 2.0]], ..Errors::default() };
+        assert!(errors_to_html(&none, Lang::En).contains(said));
+        assert!(render_errors(&none, &chumoku_view::TerminalOptions::default()).ends_with(&format!("{said}\n")));
+    }
+}
+
+#[test]
+fn a_terminal_shows_labels_and_numbers_within_its_width() {
+    for (lang, width) in [(Lang::En, 80), (Lang::Ja, 80), (Lang::En, 50)] {
+        let mut options = chumoku_view::TerminalOptions::default();
+        (options.width, options.lang) = (width, lang);
+        for errors in [of_labels(), of_numbers()] {
+            let text = render_errors(&errors, &options);
+            assert!(text.lines().all(|line| line.width() <= width), "{text}");
+        }
+    }
+    let options = chumoku_view::TerminalOptions::default();
+    let labels = render_errors(&of_labels(), &options);
+    for expected in [
+        "       1          2  <b>food  (12 rows have it)",
+        "1. line 7: <b>food: not there  98.7 %",
+        "<b>food: missed 1",
+    ] {
+        assert!(labels.contains(expected), "{expected}: {labels}");
+    }
+    let numbers = render_errors(&of_numbers(), &options);
+    for expected in ["too low 1", "too high 1", "1. line 7: 4.75 → 2.5  2 to 3.25; error 3.0 × its longer side"] {
+        assert!(numbers.contains(expected), "{expected}: {numbers}");
     }
 }
 

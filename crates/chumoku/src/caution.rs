@@ -7,7 +7,8 @@ use crate::scoring::largest;
 use crate::tr;
 use serde::{Deserialize, Serialize};
 
-/// What validation rows tell of confidence, which is the probability of the predicted class.
+/// What validation rows tell of confidence, which is the probability of the predicted class; of labels that do not exclude each other,
+/// that of those that are predicted and of the absence of the others together; of a rating, that of the level nearest to the number.
 ///
 /// Answering only where the confidence is high trades answers for errors (the risk–coverage curve: El-Yaniv and Wiener, "On the
 /// foundations of noise-free selective classification", 2010). A threshold keeps a promise on new texts if the errors among the

@@ -34,6 +34,11 @@ impl LabelBlend {
         LabelBlend { attention: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
     }
 
+    /// What was fitted on log-odds of n-grams alone, without a network: the weight is theirs.
+    pub(crate) fn of_ngrams(self) -> LabelBlend {
+        LabelBlend { attention: 0.0, ngrams: self.attention, ..self }
+    }
+
     /// Probabilities from two rows of log-odds.
     pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
         let score = |label: usize| {
@@ -47,6 +52,13 @@ impl LabelBlend {
     pub fn predicted(&self, probabilities: &[f32]) -> Vec<u32> {
         let all = (0..).zip(probabilities).zip(&self.thresholds);
         all.filter(|((_, p), threshold)| p >= threshold).map(|((label, _), _)| label).collect()
+    }
+
+    /// How sure it is that the predicted labels are all that hold: the probability of that if labels knew nothing of each other.
+    pub(crate) fn sureness(&self, probabilities: &[f32]) -> f32 {
+        let all = probabilities.iter().zip(&self.thresholds);
+        let of_label = |(p, threshold): (&f32, &f32)| f64::from(if p >= threshold { *p } else { 1.0 - p });
+        all.map(of_label).map(|p| p.max(1e-30).ln()).sum::<f64>().exp() as f32
     }
 
     /// What is wrong with it for so many labels, if anything.

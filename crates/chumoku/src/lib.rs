@@ -94,6 +94,7 @@ pub mod onnx;
 mod precision;
 mod prediction;
 pub mod pretrained;
+mod problem;
 mod scoring;
 pub mod stages;
 mod tagger_network;
@@ -121,8 +122,9 @@ pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_finger
 pub use number::{Estimate, Measured, NumberBlend, NumberScale};
 pub use prediction::Prediction;
 pub use pretrained::ChatMessage;
+pub use problem::Problem;
 pub use tagger_network::TaggerNetworkConfig;
-pub use text_classifier::{ModelConfig, Problem, TextClassifier};
+pub use text_classifier::{ModelConfig, TextClassifier};
 pub use text_embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
 pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};

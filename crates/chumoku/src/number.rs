@@ -112,6 +112,11 @@ impl NumberScale {
         (0..self.values.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
     }
 
+    /// Whether the level nearest to the number `told` is the true one.
+    pub(crate) fn is_level(&self, told: f64, truth: f64) -> bool {
+        self.values.get(self.nearest(told)) == Some(&truth)
+    }
+
     /// Probabilities of the bins, from those of lying above each threshold.
     fn bins(&self, above: &[f32]) -> Vec<f64> {
         let mut falling = above.to_vec();
@@ -254,6 +259,16 @@ impl NumberBlend {
         ngrams: &[Vec<f32>],
         truth: &[Measured],
     ) -> NumberBlend {
+        NumberBlend::fit_sure(scale, attention, ngrams, truth).0
+    }
+
+    /// The same, and of each row how sure a blend of the others is of the nearest level, and whether that is the row's number.
+    pub(crate) fn fit_sure(
+        scale: &NumberScale,
+        attention: &[Vec<f32>],
+        ngrams: &[Vec<f32>],
+        truth: &[Measured],
+    ) -> (NumberBlend, Vec<(f32, bool)>) {
         let spread = scale.moments(&vec![1.0 / scale.values.len().max(1) as f64; scale.values.len()])[1];
         let floor = FLOOR * spread;
         let labels = scale.thresholds.len();
@@ -266,16 +281,28 @@ impl NumberBlend {
             let blend = LabelBlend { thresholds: vec![0.5; labels], ..blend };
             NumberBlend { scale: scale.clone(), blend, margin: None, floor }
         };
-        let mut residuals = Vec::with_capacity(truth.len());
+        let (mut residuals, mut sure) = (Vec::with_capacity(truth.len()), Vec::with_capacity(truth.len()));
         for part in 0..PARTS {
             let others = of_rows(&|row| row % PARTS != part);
             for row in (part..truth.len()).step_by(PARTS) {
                 let above = others.blend.probabilities(&attention[row], ngrams.get(row).map(Vec::as_slice));
                 let [score, spread] = others.centre(&above);
                 residuals.push((truth[row].number - score).abs() / spread.max(f64::MIN_POSITIVE));
+                sure.push((others.sureness(&above), scale.is_level(score, truth[row].number)));
             }
         }
-        NumberBlend { margin: conformal(residuals), ..of_rows(&|_| true) }
+        (NumberBlend { margin: conformal(residuals), ..of_rows(&|_| true) }, sure)
+    }
+
+    /// What was fitted on log-odds of n-grams alone, without a network.
+    pub(crate) fn of_ngrams(self) -> NumberBlend {
+        NumberBlend { blend: self.blend.of_ngrams(), ..self }
+    }
+
+    /// How sure it is of the level nearest to the number: the probability of the bin.
+    pub(crate) fn sureness(&self, above: &[f32]) -> f32 {
+        let [score, _] = self.centre(above);
+        self.scale.bins(above)[self.scale.nearest(score)] as f32
     }
 
     /// The number, and the spread that its interval is measured in.
@@ -417,6 +444,39 @@ mod tests {
         assert_eq!(few.margin, None);
         let estimate = few.estimate(&few.blend.probabilities(&z[0], None));
         assert_eq!([estimate.low, estimate.high], [1.0, 5.0]);
+    }
+
+    /// Where levels are answered from a probability on that was chosen on other rows, the nearest is right as often as promised.
+    #[test]
+    fn promises_of_levels_are_kept() {
+        let scale = NumberScale::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let (mut kept, mut answered, runs) = (0, 0, 100);
+        for run in 0..runs {
+            let (z, truth) = rows(&scale, 500, 1_000 + run);
+            let (blend, sure) = NumberBlend::fit_sure(&scale, &z, &[], &truth);
+            assert_eq!((sure.len(), blend.margin), (500, NumberBlend::fit(&scale, &z, &[], &truth).margin));
+            let step = crate::Caution::fit(&sure, &[]).step(0.8).unwrap();
+            let (z, truth) = rows(&scale, 4_000, 10_000 + run);
+            let of_row = |(z, y): (&Vec<f32>, &Measured)| {
+                let above = blend.blend.probabilities(z, None);
+                let is_right = scale.is_level(blend.estimate(&above).score, y.number);
+                (blend.sureness(&above) >= step.confidence).then_some(is_right)
+            };
+            let told: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
+            answered += told.len();
+            kept += u64::from(told.iter().filter(|right| **right).count() as f64 >= 0.8 * told.len() as f64);
+        }
+        assert!(kept as f64 >= 0.95 * runs as f64, "{kept} of {runs}");
+        // Far fewer would be kept than are right of all, and far more than none.
+        assert!((0.1..0.5).contains(&(answered as f64 / (4_000.0 * runs as f64))), "{answered}");
+    }
+
+    #[test]
+    fn the_nearest_level_is_as_probable_as_its_bin() {
+        let blend = NumberBlend::attention(NumberScale::of(&[1.0, 2.0, 3.0]));
+        // 2 with 0.6, 1 with 0.3 and 3 with 0.1.
+        assert!((blend.sureness(&[0.7, 0.1]) - 0.6).abs() < 1e-6);
+        assert!(blend.scale.is_level(2.4, 2.0) && !blend.scale.is_level(2.6, 2.0) && !blend.scale.is_level(2.4, 2.4));
     }
 
     #[test]

@@ -15,11 +15,12 @@ use crate::model_folder::{
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
-use crate::number::{Estimate, Measured, NumberBlend};
+use crate::number::{Estimate, Measured};
 use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::prediction::Prediction;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
+use crate::problem::Problem;
 use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
 use crate::thresholds::Thresholds;
@@ -59,58 +60,12 @@ pub struct ModelConfig {
     /// Tokens that a text is read by at a time, those around it included; as many as the network takes unless it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// When to say "I do not know"; none where there were no validation rows, or there is more than one answer.
+    /// When to say "I do not know"; none where there were no validation rows, or numbers are no levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<Caution>,
     /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
-}
-
-/// What a text is told.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Problem {
-    /// One class of several that exclude each other; [`ModelConfig::blend`] joins the two halves.
-    #[default]
-    OneClass,
-    /// Any number of labels; this joins the two halves, and says from which probability on a label is predicted.
-    Labels(LabelBlend),
-    /// A number; this joins the two halves' answers to whether it lies above each threshold, and says how far it may be off.
-    Number(NumberBlend),
-}
-
-impl Problem {
-    /// Whether classes exclude each other.
-    pub fn is_one_class(&self) -> bool {
-        matches!(self, Problem::OneClass)
-    }
-
-    /// How labels are told, if there may be several.
-    pub fn labels(&self) -> Option<&LabelBlend> {
-        match self {
-            Problem::Labels(blend) => Some(blend),
-            Problem::OneClass | Problem::Number(_) => None,
-        }
-    }
-
-    /// How a number is told, if it is one.
-    pub fn number(&self) -> Option<&NumberBlend> {
-        match self {
-            Problem::Number(blend) => Some(blend),
-            Problem::OneClass | Problem::Labels(_) => None,
-        }
-    }
-
-    /// What joins the log-odds of the two halves, if each output is a question of its own.
-    pub(crate) fn questions(&self) -> Option<&LabelBlend> {
-        match self {
-            Problem::OneClass => None,
-            Problem::Labels(blend) => Some(blend),
-            Problem::Number(number) => Some(&number.blend),
-        }
-    }
 }
 
 /// [`ModelConfig`] as it is written: with what ties it to the `tokenizer.json` beside it.
@@ -190,17 +145,6 @@ pub(crate) fn sure_levels(tree: &Hierarchy, predictions: &[Prediction], labels: 
     rows.map(|(p, &label)| SureLevels::of(tree, &p.probabilities, p.class(), label)).collect()
 }
 
-/// Thresholds of classes that exclude each other, of which one at least has none.
-pub(crate) fn checked(least: &[Option<f32>], classes: usize) -> Result<Thresholds> {
-    if least.len() != classes || least.iter().all(Option::is_some) {
-        return Err(Error::Setting(tr!(
-            "thresholds: every class has one, so a text may have no answer: leave at least one class without",
-            "しきい値: すべてのクラスに指定されているため、答えのないテキストが出ます。少なくとも 1 つのクラスは指定を外してください"
-        )));
-    }
-    Ok(Thresholds::new(least.to_vec()))
-}
-
 /// A tokenizer that reads pairs, for a network that is told where the second text begins.
 pub(crate) fn for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfig) -> TextTokenizer {
     let tokenizer = tokenizer.for_pairs();
@@ -243,21 +187,9 @@ impl TextClassifier {
     /// # Errors
     /// If the model tells numbers, or every class has a threshold, so that there may be no answer.
     pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
-        match &mut self.config.problem {
-            Problem::OneClass => self.thresholds = Some(checked(least, self.config.labels.len())?),
-            Problem::Labels(blend) => {
-                let given = blend.thresholds.iter_mut().zip(least);
-                given.for_each(|(threshold, least)| *threshold = least.unwrap_or(*threshold));
-                if let Some(tree) = &self.config.hierarchy {
-                    tree.raise(&mut blend.thresholds);
-                }
-            }
-            Problem::Number(_) => {
-                return Err(Error::Setting(tr!(
-                    "thresholds: this model gives each text a number and no classes",
-                    "しきい値: このモデルが答えるのはクラスではなく数値です"
-                )));
-            }
+        let ModelConfig { problem, labels, hierarchy, .. } = &mut self.config;
+        if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
+            self.thresholds = Some(thresholds);
         }
         Ok(())
     }
@@ -353,20 +285,14 @@ impl TextClassifier {
         let each = windows.par_iter().enumerate().with_min_len(64).map(|(i, &windows)| {
             let attention = logits.row(i).to_vec();
             let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
-            let (attention, ngrams, probabilities) = match self.config.problem.questions() {
+            let of_questions = self.config.problem.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
+            let (attention, ngrams, probabilities) = match of_questions {
                 None => {
                     let (attention, ngrams) = (log_softmax(&attention), ngrams.map(log_softmax));
                     let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
                     (attention, ngrams, probabilities)
                 }
-                Some(blend) => {
-                    let mut probabilities = blend.probabilities(&attention, ngrams);
-                    if self.config.problem.number().is_some() {
-                        crate::number::rearrange(&mut probabilities);
-                    }
-                    if let Some(tree) = &self.config.hierarchy {
-                        tree.cap(&mut probabilities);
-                    }
+                Some(probabilities) => {
                     let logs = |z: &[f32]| z.iter().map(|&z| log_sigmoid(z)).collect::<Vec<f32>>();
                     (logs(&attention), ngrams.map(logs), probabilities)
                 }
@@ -391,25 +317,12 @@ impl TextClassifier {
 
     /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
     pub fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
-        let Some(blend) = self.config.problem.questions() else { return vec![prediction.class()] };
-        let is_predicted = |&label: &usize| prediction.probabilities[label] >= blend.thresholds[label];
-        prediction.ranked().into_iter().filter(is_predicted).collect()
+        self.config.problem.predicted(prediction)
     }
 
     /// The number that a prediction stands for, and its interval, where the model tells numbers.
     pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
-        self.config.problem.number().map(|blend| blend.estimate(&prediction.probabilities))
-    }
-
-    /// The class, label or threshold that is to be explained: the most probable, or the threshold that a number is least certain
-    /// to lie above.
-    pub(crate) fn questioned(&self, prediction: &Prediction) -> usize {
-        if self.config.problem.number().is_none() {
-            return prediction.class();
-        }
-        let distance = |&class: &usize| (prediction.probabilities[class] - 0.5).abs();
-        let all = 0..prediction.probabilities.len();
-        all.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
+        self.config.problem.estimate(prediction)
     }
 
     /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
@@ -417,25 +330,13 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be read as tokens, or the model tells no numbers.
     pub fn score_numbers(&self, examples: &[ScoredText], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let Some(blend) = self.config.problem.number() else {
-            return Err(Error::Setting(tr!(
-                "this model gives classes and no numbers: score it on a file of labels",
-                "このモデルは数値ではなくクラスを答えます。ラベルの付いたファイルで評価してください"
-            )));
-        };
-        self.number_scores(&Rows::of_scores(examples, &blend.scale), seed)
+        let scale = &self.config.problem.told_number()?.scale;
+        self.number_scores(&Rows::of_scores(examples, scale), seed)
     }
 
     /// The scores, and the true and the predicted number of each row.
     pub(crate) fn number_scores(&self, rows: &Rows<Measured>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let none = NumberBlend::default();
-        let blend = self.config.problem.number().unwrap_or(&none);
-        let found: Vec<Estimate> =
-            self.predict(&rows.texts())?.iter().map(|p| blend.estimate(&p.probabilities)).collect();
-        let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
-        let predicted: Vec<f64> = found.iter().map(|estimate| estimate.score).collect();
-        let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.scale, seed);
-        Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
+        self.config.problem.number_scores(rows, &self.predict(&rows.texts())?, seed)
     }
 
     /// Scores on texts with any number of labels each, resampled with `seed`: of the whole predictor, then of the network and
@@ -446,24 +347,12 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be read as tokens, or the model tells classes that exclude each other.
     pub fn score_labels(&self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
-        let mut rows = Rows::of_sets(examples, &self.config.labels);
-        if let Some(tree) = &self.config.hierarchy {
-            rows.labels.iter_mut().for_each(|labels| *labels = tree.closed(labels));
-        }
-        self.label_scores(&rows, seed)
+        self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
     }
 
     pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
-        let Problem::Labels(blend) = &self.config.problem else {
-            return Err(Error::Setting(tr!(
-                "this model does not give labels: score it on a file of what it was trained to tell",
-                "このモデルが答えるのは複数のラベルではありません。学習したものと同じ種類のファイルで評価してください"
-            )));
-        };
-        let found: Vec<Vec<f32>> = self.predict(&rows.texts())?.into_iter().map(|p| p.probabilities).collect();
-        let predicted: Vec<Vec<u32>> = found.iter().map(|p| blend.predicted(p)).collect();
-        let scores = LabelScores::of(&rows.labels, &predicted, Some(&found), self.labels(), seed);
-        Ok(scores.at_levels(self.config.hierarchy.as_ref()))
+        let known = (self.labels(), self.config.hierarchy.as_ref());
+        self.config.problem.label_scores(rows, self.predict(&rows.texts())?, known, seed)
     }
 
     /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
@@ -677,14 +566,7 @@ impl ModelConfig {
         if let Some(scheme) = &self.ngrams {
             beside::check(&scheme.columns, scheme.column_scale)?;
         }
-        match &self.problem {
-            Problem::OneClass => {}
-            Problem::Labels(blend) => {
-                blend.check(self.labels.len())?;
-                check_closed(self.hierarchy.as_ref())?;
-            }
-            Problem::Number(number) => number.check(self.labels.len())?,
-        }
+        self.problem.check(self.labels.len(), self.hierarchy.as_ref())?;
         let sizes = [
             ("vocab_size", m.vocab_size, 1, 1 << 24),
             ("max_length", m.max_length, 2, 1 << 20),
@@ -726,18 +608,6 @@ pub(crate) fn check_hierarchy(
     Err(tr!(
         "caution: expected {depth} levels, as the hierarchy has, found {found}",
         "caution: hierarchy と同じ {depth} 段の levels が必要ですが、{found} 段です"
-    ))
-}
-
-/// What is wrong with the tree of labels that do not exclude each other, if anything: each node is one.
-fn check_closed(tree: Option<&Hierarchy>) -> Result<(), String> {
-    let Some((nodes, labels)) = tree.map(|tree| (tree.nodes().len(), tree.parents().len())) else { return Ok(()) };
-    if nodes == labels {
-        return Ok(());
-    }
-    Err(tr!(
-        "hierarchy: expected each of its {nodes} nodes to be a label, found {labels} labels",
-        "hierarchy: {nodes} 個の節のすべてがラベルである必要がありますが、ラベルは {labels} 個です"
     ))
 }
 

@@ -1,18 +1,22 @@
-//! A classifier of n-grams alone: its folder, and what it is asked. It has no network, no tokenizer and no attention.
+//! A predictor of n-grams alone, of a class, labels or a number: its folder, and what it is asked. It has no network, no tokenizer
+//! and no attention.
 
 use crate::beside::{self, SideColumn};
 use crate::caution::Caution;
-use crate::data::Example;
+use crate::data::{Example, LabelledText, ScoredText};
 use crate::hierarchy::Hierarchy;
+use crate::label_blend::log_sigmoid;
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelType, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
     parse_weights, read, read_config, read_ngrams, serialize, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
+use crate::number::{Estimate, Measured};
 use crate::prediction::Prediction;
-use crate::scoring::{Rows, Scores, of_log_p};
-use crate::text_classifier::{answer, check_hierarchy, check_labels, checked};
+use crate::problem::Problem;
+use crate::scoring::{LabelScores, NumberScores, Rows, Scores, of_log_p};
+use crate::text_classifier::{answer, check_hierarchy, check_labels};
 use crate::thresholds::Thresholds;
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
@@ -28,13 +32,16 @@ pub struct NgramClassifierConfig {
     pub model_type: String,
     /// The version that wrote it.
     pub chumoku_version: String,
-    /// The classes, in the order of their numbers.
+    /// The classes or labels, in the order of their numbers.
     pub labels: Vec<String>,
-    /// The tree that classes stand in, if they do.
+    /// What a text is told. What joins the two halves of other predictors has no weight for a network here.
+    #[serde(default, skip_serializing_if = "Problem::is_one_class")]
+    pub problem: Problem,
+    /// The tree that classes or labels stand in, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<Hierarchy>,
     /// By what the scores are multiplied before their softmax: fitted on validation rows, so that probabilities are
-    /// calibrated.
+    /// calibrated. 1 where a text is told labels or a number: [`NgramClassifierConfig::problem`] has the weight then.
     pub scale: f32,
     /// When to say "I do not know"; none where there were no validation rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,9 +60,42 @@ impl NgramClassifierConfig {
     pub fn columns(&self) -> &[SideColumn] {
         &self.ngrams.columns
     }
+
+    /// The tree that classes stand in which exclude each other.
+    pub fn tree(&self) -> Option<&Hierarchy> {
+        self.hierarchy.as_ref().filter(|_| self.problem.is_one_class())
+    }
+
+    /// By what the scores of n-grams are multiplied.
+    fn weight(&self) -> f32 {
+        self.problem.questions().map_or(self.scale, |blend| blend.ngrams)
+    }
+
+    /// What is wrong with it, if anything.
+    fn check(&self) -> Result<(), String> {
+        check_labels(&self.labels)?;
+        self.caution.as_ref().map_or(Ok(()), Caution::check)?;
+        check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
+        beside::check(&self.ngrams.columns, self.ngrams.column_scale)?;
+        self.problem.check(self.labels.len(), self.hierarchy.as_ref())?;
+        if let Some(network) = self.problem.questions().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
+            return Err(tr!(
+                "problem: expected a weight of 0 for a network, there being none, found {network}",
+                "problem: ネットワークがないため attention は 0 のはずですが、{network} です"
+            ));
+        }
+        if !self.scale.is_finite() || self.scale < 0.0 {
+            return Err(tr!(
+                "scale: expected a number of at least 0, found {}",
+                "scale：0 以上の数値が必要です（{}）",
+                self.scale
+            ));
+        }
+        Ok(())
+    }
 }
 
-/// A linear classifier of n-grams, and its classes.
+/// A linear model of n-grams, and what it tells of a text: a class, labels, or a number.
 #[derive(Debug)]
 pub struct NgramClassifier {
     pub(crate) config: NgramClassifierConfig,
@@ -71,7 +111,7 @@ pub struct NgramEffect {
     /// the end of a word.
     pub ngram: String,
     /// What it adds to the scaled score of the predicted class, less the mean of what it adds to the others: of two
-    /// classes exactly its part of the log-odds.
+    /// classes, of a label and of a threshold exactly its part of the log-odds.
     pub effect: f32,
 }
 
@@ -104,11 +144,18 @@ impl NgramClassifier {
     /// If weights are so large that a probability is not a number.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
         let logits = self.ngrams.logits_of(texts);
+        let NgramClassifierConfig { problem, hierarchy, scale, .. } = &self.config;
         let predict = |logits: &[f32]| {
-            let ngrams = log_softmax(logits);
-            let scaled: Vec<f32> = ngrams.iter().map(|x| self.config.scale * x).collect();
-            let probabilities: Vec<f32> = log_softmax(&scaled).iter().map(|x| x.exp()).collect();
-            let answer = answer(self.thresholds.as_ref(), self.config.hierarchy.as_ref(), &probabilities);
+            let of_questions = problem.probabilities(hierarchy.as_ref(), logits, Some(logits));
+            let (ngrams, probabilities) = match of_questions {
+                Some(probabilities) => (logits.iter().map(|&z| log_sigmoid(z)).collect(), probabilities),
+                None => {
+                    let ngrams = log_softmax(logits);
+                    let scaled: Vec<f32> = ngrams.iter().map(|x| scale * x).collect();
+                    (ngrams, log_softmax(&scaled).iter().map(|x| x.exp()).collect())
+                }
+            };
+            let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
             Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let found: Vec<Prediction> =
@@ -123,13 +170,26 @@ impl NgramClassifier {
         Ok(found)
     }
 
-    /// Sets from which probability on each class is the answer; those without one stay as they are. Not saved with the model.
+    /// As [`TextClassifier::set_thresholds`](crate::TextClassifier::set_thresholds).
     ///
     /// # Errors
-    /// If every class has a threshold, so that there may be no answer.
+    /// If the model tells numbers, or every class has a threshold, so that there may be no answer.
     pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
-        self.thresholds = Some(checked(least, self.config.labels.len())?);
+        let NgramClassifierConfig { problem, labels, hierarchy, .. } = &mut self.config;
+        if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
+            self.thresholds = Some(thresholds);
+        }
         Ok(())
+    }
+
+    /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
+    pub fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
+        self.config.problem.predicted(prediction)
+    }
+
+    /// The number that a prediction stands for, and its interval, where the model tells numbers.
+    pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
+        self.config.problem.estimate(prediction)
     }
 
     /// The share of a text's n-grams that the model knows.
@@ -147,15 +207,43 @@ impl NgramClassifier {
         self.scores(&Rows::of(examples, &self.config.labels), seed)
     }
 
-    /// What each n-gram of `text` that the model knows does to the prediction, the strongest first.
+    /// Scores on texts with any number of labels each, resampled with `seed`. Labels that the model does not know are left out.
+    ///
+    /// # Errors
+    /// If the model tells no labels; else see [`NgramClassifier::predict`].
+    pub fn score_labels(&self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
+        self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
+    }
+
+    pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
+        let known = (self.labels(), self.config.hierarchy.as_ref());
+        self.config.problem.label_scores(rows, self.predict(&rows.texts())?, known, seed)
+    }
+
+    /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
+    ///
+    /// # Errors
+    /// If the model tells no numbers; else see [`NgramClassifier::predict`].
+    pub fn score_numbers(&self, examples: &[ScoredText], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        let scale = &self.config.problem.told_number()?.scale;
+        self.number_scores(&Rows::of_scores(examples, scale), seed)
+    }
+
+    pub(crate) fn number_scores(&self, rows: &Rows<Measured>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        self.config.problem.number_scores(rows, &self.predict(&rows.texts())?, seed)
+    }
+
+    /// What each n-gram of `text` that the model knows does to the prediction, the strongest first: of a number, to the threshold
+    /// that it is least certain to lie above.
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
     pub fn ngram_effects(&self, text: &str) -> Result<Vec<NgramEffect>> {
-        let class = self.predict(&[text])?.first().map_or(0, Prediction::class);
+        let class = self.predict(&[text])?.first().map_or(0, |prediction| self.config.problem.questioned(prediction));
+        let weight = self.config.weight();
         let found = self.ngrams.contributions(text, class).into_iter();
         let mut effects: Vec<NgramEffect> =
-            found.map(|(ngram, effect)| NgramEffect { ngram, effect: self.config.scale * effect }).collect();
+            found.map(|(ngram, effect)| NgramEffect { ngram, effect: weight * effect }).collect();
         effects.sort_by(|a, b| b.effect.abs().total_cmp(&a.effect.abs()));
         Ok(effects)
     }
@@ -171,20 +259,13 @@ impl NgramClassifier {
         write_model(folder, &self.files())
     }
 
-    /// Scores of an n-gram self.
+    /// Scores of one class a text.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scores> {
         let texts = rows.texts();
         let predictions = self.predict(&texts)?;
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
-        Ok(of_log_p(
-            log_p.collect(),
-            Some(answered),
-            rows,
-            (&texts, self.labels(), self.config.hierarchy.as_ref()),
-            seed,
-        )
-        .0)
+        Ok(of_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels(), self.config.tree()), seed).0)
     }
 
     /// The files that are needed to use it.
@@ -204,24 +285,10 @@ impl NgramClassifier {
             return Err(fault(folder, CONFIG, kind.is_not(lang().pick("an n-gram model", "n-gram モデル"))));
         }
         let config: NgramClassifierConfig = read_config(folder)?;
-        check_labels(&config.labels).map_err(|problem| fault(folder, CONFIG, problem))?;
-        let caution = config.caution.as_ref().map_or(Ok(()), Caution::check);
-        caution.map_err(|problem| fault(folder, CONFIG, problem))?;
-        let hierarchy = check_hierarchy(config.hierarchy.as_ref(), config.caution.as_ref(), &config.labels);
-        hierarchy.map_err(|problem| fault(folder, CONFIG, problem))?;
-        let columns = beside::check(&config.ngrams.columns, config.ngrams.column_scale);
-        columns.map_err(|problem| fault(folder, CONFIG, problem))?;
-        if !config.scale.is_finite() || config.scale < 0.0 {
-            let problem = tr!(
-                "scale: expected a number of at least 0, found {}",
-                "scale：0 以上の数値が必要です（{}）",
-                config.scale
-            );
-            return Err(fault(folder, CONFIG, problem));
-        }
+        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
         let bytes = read(folder, WEIGHTS)?;
         let tensors = parse_weights(folder, &bytes)?;
-        let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), false)
+        let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), !config.problem.is_one_class())
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
         check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;
         Ok(NgramClassifier { config, ngrams, thresholds: None })

@@ -1,5 +1,7 @@
 //! From which probability on a class is the answer, where somebody asked for that.
 
+use crate::{Error, Result, tr};
+
 /// The least probability at which each class is the answer, for the classes that have one.
 ///
 /// With probabilities that are right, the answer that costs least is a matter of a threshold: to take one error for so bad as
@@ -12,6 +14,17 @@ impl Thresholds {
     #[must_use]
     pub fn new(least: Vec<Option<f32>>) -> Thresholds {
         Thresholds(least)
+    }
+
+    /// The same of so many classes that exclude each other, of which one at least has none.
+    pub(crate) fn checked(least: &[Option<f32>], classes: usize) -> Result<Thresholds> {
+        if least.len() != classes || least.iter().all(Option::is_some) {
+            return Err(Error::Setting(tr!(
+                "thresholds: every class has one, so a text may have no answer: leave at least one class without",
+                "しきい値: すべてのクラスに指定されているため、答えのないテキストが出ます。少なくとも 1 つのクラスは指定を外してください"
+            )));
+        }
+        Ok(Thresholds::new(least.to_vec()))
     }
 
     /// The answer: of the classes that reach their thresholds the most probable one; where none does, the most probable of the

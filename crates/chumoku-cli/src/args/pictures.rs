@@ -1,7 +1,7 @@
 //! The flags of what is shown in pictures.
 
 use super::values::{at_least_one, found, from_one_to_1024, number};
-use super::{Precision, Reading, SetColumns};
+use super::{Precision, Reading, SetColumns, SeveralLabels};
 use crate::Usage;
 use chumoku::explain::AskedSpan;
 use chumoku_view::HeadOrder;
@@ -177,12 +177,21 @@ pub(crate) struct OfErrors {
     /// For --errors: the column that holds the label: a name, or a number from 1
     #[arg(long, value_name = "COL", requires = "errors")]
     label: Option<String>,
+    /// How several labels a text are written, for --errors.
+    #[command(flatten)]
+    pub(crate) several: SeveralLabels,
 }
 
 impl OfErrors {
     /// The first that is given.
     fn flag(&self) -> Option<&'static str> {
-        let flags = [("--top", self.top.is_some()), ("--text", self.text.is_some()), ("--label", self.label.is_some())];
+        let flags = [
+            ("--top", self.top.is_some()),
+            ("--text", self.text.is_some()),
+            ("--label", self.label.is_some()),
+            ("--labels", !self.several.labels.is_empty()),
+            ("--separator", self.several.separator.is_some()),
+        ];
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
 
@@ -216,7 +225,8 @@ pub(crate) struct Explain {
     /// For --faithfulness: the seed of the sample (default: 1)
     #[arg(long, value_name = "N", requires = "faithfulness")]
     pub(crate) seed: Option<u64>,
-    /// Show the surest wrong answers of a classifier on the labelled rows of a file, grouped by the words that caused them
+    /// Show the surest wrong answers of a predictor of classes, labels or numbers on the labelled rows of a file, grouped by the words
+    /// that caused them
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ERRORS_ALONE)]
     pub(crate) errors: Option<Option<PathBuf>>,
     #[command(flatten)]

@@ -12,11 +12,12 @@ use crate::args::{Eval, Pictures, Reading};
 use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
 use crate::{report, threads};
+use chumoku::answers::Predictor;
 use chumoku::data::{Dataset, DocumentBreaks, ReadOptions, load_documents, load_labelled, thousands};
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, TranslationScores, network_name};
-use chumoku::{ModelKind, Prediction, SideColumn, TextClassifier, TranslateOptions, tr};
+use chumoku::{ModelKind, Prediction, SideColumn, TranslateOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
@@ -188,15 +189,15 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 }
 
 /// Scores of any number of labels a text.
-fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
-    let columns = model.config().columns();
+fn labels(args: &Eval, model: Predictor<'_>) -> anyhow::Result<ExitCode> {
+    let columns = model.columns();
     let mut sets = labels::load(&args.data, &options_of(args, columns, false)?, &args.several)?;
-    if let Some(tree) = &model.config().hierarchy {
+    if let Some(tree) = model.tree_of_labels() {
         let names = sets.examples.iter_mut().flat_map(|example| &mut example.labels);
         names.for_each(|label| *label = tree.tidy(label));
     }
     let texts: Vec<&str> = sets.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     sets.check_known_labels(model.labels())?;
     tell_of_unread(columns, &texts);
     let seen = tell_of_seen(args, &texts)?;
@@ -220,17 +221,17 @@ fn labels(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     writeln!(out, "{}\n", tr!("{rows}", "{n} 行"))?;
     let rows = [(this_model(), &scores)];
     writeln!(out, "{}{}", labels::comparison(&rows), report::label_levels(&rows))?;
-    let thresholds = model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
+    let thresholds = model.problem().labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     write!(out, "{}", report::several_labels(&scores, thresholds, "--json"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Scores of a number for each text.
-fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
-    let data = score::load(&args.data, &options_of(args, model.config().columns(), false)?)?;
+fn numbers(args: &Eval, model: Predictor<'_>) -> anyhow::Result<ExitCode> {
+    let data = score::load(&args.data, &options_of(args, model.columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(model.config().reads_pairs(), pairs::is_pair(texts.first().copied()))?;
-    tell_of_unread(model.config().columns(), &texts);
+    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    tell_of_unread(model.columns(), &texts);
     let seen = tell_of_seen(args, &texts)?;
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;
     let mut outcome = Outcome::default();
@@ -260,19 +261,27 @@ fn numbers(args: &Eval, model: &TextClassifier) -> anyhow::Result<ExitCode> {
     outcome.result().map(|()| ExitCode::SUCCESS)
 }
 
-fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = load::classifier_at(&args.model, args.precision, &args.thresholds)?;
-    if args.errors.is_some() && !model.config().problem.is_one_class() {
+/// What a model is worth that gives a text no class but labels or a number; none of others.
+fn questions(args: &Eval, model: Predictor<'_>) -> anyhow::Result<Option<ExitCode>> {
+    if model.problem().is_one_class() {
+        return Ok(None);
+    }
+    if args.errors.is_some() {
         return Err(no_errors().into());
     }
-    if model.config().problem.number().is_some() {
-        return numbers(args, model);
+    if model.tells_numbers() {
+        return numbers(args, model).map(Some);
     }
-    if !model.config().problem.is_one_class() {
-        if args.pictures.any() {
-            return Err(no_picture().into());
-        }
-        return labels(args, model);
+    if args.pictures.any() {
+        return Err(no_picture().into());
+    }
+    labels(args, model).map(Some)
+}
+
+fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
+    let model = load::classifier_at(&args.model, args.precision, &args.thresholds)?;
+    if let Some(code) = questions(args, Predictor::Classifier(model))? {
+        return Ok(code);
     }
     let config = model.config();
     let known = (model.labels(), config.hierarchy.as_ref());
@@ -305,6 +314,9 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
 
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
     let model = load::ngrams_at(&args.model, args.precision, &args.thresholds)?;
+    if let Some(code) = questions(args, Predictor::Ngrams(model))? {
+        return Ok(code);
+    }
     let known = (model.labels(), model.config().hierarchy.as_ref());
     let (dataset, seen) = labelled(args, known, model.config().reads_pairs(), model.columns())?;
     let scores = model.score(&dataset.examples, SEED)?;

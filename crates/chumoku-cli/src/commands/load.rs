@@ -6,6 +6,7 @@
 use super::thresholds::Classes;
 use crate::Usage;
 use crate::args::{Precision, Thresholds};
+use chumoku::answers::Predictor;
 use chumoku::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator, tr};
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub(super) fn classifier_at(
     let mut model = TextClassifier::load(folder)?;
     precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
     if asked.is_asked() {
-        let least = Classes::of(&model)?.least(asked)?;
+        let least = Classes::of(Predictor::Classifier(&model))?.least(asked)?;
         model.set_thresholds(&least)?;
     }
     Ok(Box::leak(Box::new(model)))
@@ -39,8 +40,7 @@ pub(super) fn ngrams_at(
     refuse_precision(precision)?;
     let mut model = NgramClassifier::load(folder)?;
     if asked.is_asked() {
-        let caution = model.config().caution.as_ref();
-        let least = Classes { labels: model.labels(), has_several: false, caution }.least(asked)?;
+        let least = Classes::of(Predictor::Ngrams(&model))?.least(asked)?;
         model.set_thresholds(&least)?;
     }
     Ok(Box::leak(Box::new(model)))

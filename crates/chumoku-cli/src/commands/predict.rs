@@ -102,7 +102,11 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
                 Objection::Unsure => tr!("(not sure)", "（確信なし）"),
                 Objection::Unlike => tr!("(unlike the training texts)", "（学習データと似ていない）"),
             };
-            let p = 100.0 * model.told(&prediction, verdict).1;
+            let p = 100.0
+                * match model.problem().is_one_class() {
+                    true => model.told(&prediction, verdict).1,
+                    false => model.sureness(&prediction),
+                };
             writeln!(out, "{said}\t{p:.1} %\t{}", harmless(&pair::shown(text)))?;
         } else if let (Some(Verdict::Down(_)), None) = (verdict, args.top) {
             let (label, p) = model.told(&prediction, verdict);
@@ -156,18 +160,20 @@ fn of_rows(args: &Predict, model: Predictor<'static>, (bounds, is_json): (Option
         return Answering { form: Form::Objects { unanswered: model.unanswered(top) }, answer: Box::new(answer) };
     }
     let columns = |names: &[&str], answer: Answer<'static>| Answering { form: Form::columns(names, args.bom), answer };
-    if model.tells_numbers() {
-        let numbers = move |p: &Prediction| {
-            model.estimate(p).map(|estimate| estimate.rounded().map(Value::from).to_vec()).unwrap_or_default()
+    if model.tells_numbers() || model.has_several() && top.is_none() {
+        let mut names = if model.tells_numbers() { NUMBER.to_vec() } else { vec!["labels"] };
+        let width = names.len();
+        names.extend(bounds.as_ref().map(|_| "abstained"));
+        let added = move |text: &str, prediction: &Prediction| {
+            let objection = bounds.as_ref().map(|bounds| bounds.verdict(model, text, prediction).objection());
+            let mut told = match objection.flatten() {
+                Some(_) => vec![Value::from(""); width],
+                None => told(model, prediction),
+            };
+            told.extend(objection.map(|objection| Value::from(objection.map_or("", Objection::name))));
+            told
         };
-        return columns(&NUMBER, of_each(model, move |_, prediction| numbers(prediction)));
-    }
-    if model.has_several() && top.is_none() {
-        let joined = move |prediction: &Prediction| {
-            let names: Vec<&str> = model.answer(prediction, None).into_iter().map(|(label, _)| label).collect();
-            vec![Value::from(names.join(SEPARATOR))]
-        };
-        return columns(&["labels"], of_each(model, move |_, prediction| joined(prediction)));
+        return columns(&names, of_each(model, added));
     }
     if let Some(bounds) = bounds {
         let added = move |text: &str, prediction: &Prediction| {
@@ -192,6 +198,15 @@ fn of_rows(args: &Predict, model: Predictor<'static>, (bounds, is_json): (Option
         top.flat_map(|(label, p)| [Value::from(label), rounded(p)]).collect()
     };
     columns(&names, of_each(model, added))
+}
+
+/// A number with its interval, or the labels, as columns have them.
+fn told(model: Predictor<'_>, prediction: &Prediction) -> Vec<Value> {
+    if let Some(estimate) = model.estimate(prediction) {
+        return estimate.rounded().map(Value::from).to_vec();
+    }
+    let names: Vec<&str> = model.answer(prediction, None).into_iter().map(|(label, _)| label).collect();
+    vec![names.join(SEPARATOR).into()]
 }
 
 /// What answers texts, of what each prediction becomes.

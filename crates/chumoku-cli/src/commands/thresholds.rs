@@ -3,8 +3,9 @@
 use crate::Usage;
 use crate::args::{OfLabel, Thresholds};
 use crate::progress::tell;
+use chumoku::answers::Predictor;
 use chumoku::lang::lang;
-use chumoku::{Caution, Problem, TextClassifier, tr};
+use chumoku::{Caution, tr};
 
 /// What is known of a model's classes.
 pub(super) struct Classes<'a> {
@@ -15,18 +16,16 @@ pub(super) struct Classes<'a> {
 }
 
 impl<'a> Classes<'a> {
-    /// Of a model that has a network.
-    pub(super) fn of(model: &'a TextClassifier) -> anyhow::Result<Classes<'a>> {
-        let config = model.config();
-        if let Problem::Number(_) = config.problem {
+    /// Of a model.
+    pub(super) fn of(model: Predictor<'a>) -> anyhow::Result<Classes<'a>> {
+        if model.tells_numbers() {
             return Err(Usage(tr!(
                 "--threshold, --precision-at-least: this model gives each text a number and no classes; leave them out",
                 "--threshold、--precision-at-least: このモデルが答えるのはクラスではなく数値です。指定を外してください"
             ))
             .into());
         }
-        let has_several = config.problem.labels().is_some();
-        Ok(Classes { labels: model.labels(), has_several, caution: config.caution.as_ref() })
+        Ok(Classes { labels: model.labels(), has_several: model.has_several(), caution: model.caution() })
     }
 
     /// The least probability of each class that is asked for.

@@ -190,14 +190,14 @@ class TextClassifier(Predictor):
 
         Args:
             X: texts, or pairs of texts.
-            abstain: the share of answers that shall be right, as 0.95. A text of which the model cannot be so sure, or that is unlike
-                all texts of training, gets ``None``; the array is then one of objects.
+            abstain: the share of answers that shall be right, as 0.95; of several labels, all of a text's. A text of which the model cannot
+                be so sure, or that is unlike all texts of training, gets ``None``; the array is then one of objects.
             threshold: from which probability on a class is the answer, as ``{"spam": 0.8}``; else the answer is the most probable of the
                 classes that have none. Of several labels a number is that of all.
             precision_at_least: the same, by the share of right answers that a class had on the validation rows from there on.
 
         Raises:
-            ValueError: the validation rows allow no such promise, or the model tells no single class.
+            ValueError: the validation rows allow no such promise, or classes stand in a tree.
         """
         import numpy
 
@@ -220,6 +220,12 @@ class TextClassifier(Predictor):
                 return self.classes_[probabilities.argmax(1)]
             place = numpy.argsort(self._order)
             return self.classes_[place[self._model.answers(probabilities[:, place].tolist())]]
+        return self._several(probabilities, thresholds)
+
+    def _several(self, probabilities: Any, thresholds: Any) -> Any:
+        """The labels of each text from their probabilities."""
+        import numpy
+
         holds = probabilities >= numpy.asarray(thresholds, numpy.float32)[self._order]
         if self._is_indicator:
             return holds.astype(int)
@@ -273,8 +279,15 @@ class TextClassifier(Predictor):
         if not 0 < level < 1:
             raise ValueError(f"abstain: expected a share between 0 and 1 of answers that shall be right, got {level!r}")
         model, texts = self._fitted(), self._asked(X)
-        if model.task != "class":
-            raise ValueError("abstain: expected a model of one class a text, got one of labels, which have thresholds of their own")
+        if model.task == "labels":
+            if self._is_indicator:
+                raise ValueError("abstain: expected a model of lists of labels, got one of indicators, which have no row for no answer")
+            told = self._several(self._probabilities(texts), model.thresholds)
+            answers = numpy.empty(len(texts), object)
+            sure = (is_sure for part in chunks(texts) for is_sure in model.answered(part, level))
+            for row, is_sure in enumerate(sure):
+                answers[row] = told[row] if is_sure else None
+            return answers
         if model.answers([]) is not None:
             raise ValueError("abstain: expected classes without a tree above them; `chumoku predict --abstain` answers down to a level")
         bounds = model.bounds(level)
@@ -330,7 +343,7 @@ class TextClassifier(Predictor):
         tags = super().__sklearn_tags__()
         tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
         tags.target_tags.required = True
-        tags.classifier_tags.multi_label = self.model != "ngrams"
+        tags.classifier_tags.multi_label = True
         return tags
 
     def _facts(self) -> list[tuple[str, str]]:

@@ -22,7 +22,8 @@ class TextRegressor(Predictor):
     A row may be a pair of texts: a tuple of two.
 
     Args:
-        model: ``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"``, each beside n-grams.
+        model: ``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"``, each beside n-grams, or ``"ngrams"`` alone, which is trained in
+            seconds.
         epochs, seed, precision, tokens, from_pretrained, freeze, lora, columns, text, folds, settings, out, resume, progress: as of
             :class:`~chumoku.TextClassifier`.
 
@@ -57,9 +58,28 @@ class TextRegressor(Predictor):
             raise
         return self
 
-    def predict(self, X: Iterable[Any]) -> Any:
-        """The number of each text: float64 of shape (texts,)."""
-        return self._told(X)[:, 0].copy()
+    def predict(self, X: Iterable[Any], *, abstain: float | None = None) -> Any:
+        """The number of each text: float64 of shape (texts,).
+
+        Args:
+            X: texts, or pairs of texts.
+            abstain: of ratings, the share of answers that shall be right, as 0.9: whose nearest level is the true one. A text of which the
+                model cannot be so sure, or that is unlike all texts of training, gets NaN.
+
+        Raises:
+            ValueError: the validation rows allow no such promise, or the numbers are no ratings but a measure.
+        """
+        if abstain is None:
+            return self._told(X)[:, 0].copy()
+        if not 0 < abstain < 1:
+            raise ValueError(f"abstain: expected a share between 0 and 1 of answers that shall be right, got {abstain!r}")
+        import numpy
+
+        texts = self._asked(X)
+        told = self._told_of(texts)[:, 0].copy()
+        sure = [is_sure for part in chunks(texts) for is_sure in self._model.answered(part, abstain)]
+        told[~numpy.asarray(sure, bool)] = float("nan")
+        return told
 
     def predict_interval(self, X: Iterable[Any]) -> Any:
         """Where the number of each text lies in 90 of 100 cases: float64 of shape (texts, 2).
@@ -85,9 +105,13 @@ class TextRegressor(Predictor):
         return float(1 - off / spread) if spread > 0 else float(not off)
 
     def _told(self, X: Iterable[Any]) -> Any:
+        self._fitted()
+        return self._told_of(self._asked(X))
+
+    def _told_of(self, texts: list[str]) -> Any:
         import numpy
 
-        model, texts = self._fitted(), self._asked(X)
+        model = self._fitted()
         told = [row for part in chunks(texts) for row in model.numbers(part)]
         return numpy.asarray(told, float).reshape(len(texts), 3)
 

@@ -15,8 +15,8 @@ use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{
     Adjusted, ClassWeights, Event, Freeze, Known, Setting, TaggerData, TrainOptions, Training, TrainingData,
-    TuneBudget, train_labels, train_language_model, train_ngram_classifier, train_number, train_tagger,
-    train_translator, tune, tune_ngrams,
+    TuneBudget, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels, train_ngram_number,
+    train_number, train_tagger, train_translator, tune, tune_ngrams,
 };
 use chumoku::{Cell, Error, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -99,8 +99,10 @@ enum Weights {
 #[derive(Clone, Copy)]
 enum Kind {
     Classifier(Network),
-    Labels(Network),
-    Number(Network),
+    /// With a network beside n-grams, or n-grams alone.
+    Labels(Option<Network>),
+    /// The same.
+    Number(Option<Network>),
     Ngrams,
     Tagger,
     Translator,
@@ -125,15 +127,10 @@ impl Run {
             return Err(PyValueError::new_err("tune: settings are searched for only where each text has one class"));
         }
         match (kind, self.task.as_str()) {
-            (Kind::Classifier(network), "labels") => Ok(Kind::Labels(network)),
-            (Kind::Classifier(network), "number") => Ok(Kind::Number(network)),
-            (Kind::Ngrams, "labels") => {
-                Err(PyValueError::new_err("model=\"ngrams\": expected one label a text, got several"))
-            }
-            (Kind::Ngrams, "number") => {
-                let problem = "model=\"ngrams\": only for classes; leave it out, and n-grams stand beside the network";
-                Err(PyValueError::new_err(problem))
-            }
+            (Kind::Classifier(network), "labels") => Ok(Kind::Labels(Some(network))),
+            (Kind::Classifier(network), "number") => Ok(Kind::Number(Some(network))),
+            (Kind::Ngrams, "labels") => Ok(Kind::Labels(None)),
+            (Kind::Ngrams, "number") => Ok(Kind::Number(None)),
             (kind, _) => Ok(kind),
         }
     }
@@ -147,7 +144,7 @@ impl Run {
         }
         options.from = self.from_pretrained.clone();
         options.resume = self.resume;
-        if let Kind::Classifier(network) | Kind::Labels(network) | Kind::Number(network) = kind {
+        if let Kind::Classifier(network) | Kind::Labels(Some(network)) | Kind::Number(Some(network)) = kind {
             options.network = network;
         }
         options.folds = self.folds;
@@ -195,7 +192,8 @@ impl Run {
         let Some(settings) = &self.settings else { return Ok(Adjusted::default()) };
         let set: Adjusted =
             settings.parse().map_err(|problem: String| PyValueError::new_err(format!("settings: {problem}")))?;
-        set.check(!matches!(kind, Kind::Ngrams), self.from_pretrained.is_some()).map_err(|failed| error(&failed))?;
+        let has_network = !matches!(kind, Kind::Ngrams | Kind::Labels(None) | Kind::Number(None));
+        set.check(has_network, self.from_pretrained.is_some()).map_err(|failed| error(&failed))?;
         let twice = [(Setting::Epochs, self.epochs.is_some()), (Setting::Tokens, self.tokens.is_some())];
         let said_twice = set.settings().find(|setting| twice.contains(&(*setting, true)));
         match said_twice {
@@ -245,18 +243,25 @@ impl Run {
                     (_, Some(budget)) => tune(&data, budget, training)?.metrics,
                 }
             }
-            Kind::Labels(_) => {
+            Kind::Labels(network) => {
                 read.label = Some("labels".into());
                 let mut sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
                 let tree = Paths::tree_of_sets(self.hierarchy.as_deref(), &mut sets, [&mut None, &mut None])?;
                 let mut data = TrainingData::of_sets(&sets, None, None)?;
                 data.hierarchy = tree.map(|(tree, _)| tree);
-                train_labels(&data, training)?.metrics
+                match network {
+                    Some(_) => train_labels(&data, training)?.metrics,
+                    None => train_ngram_labels(&data, training)?.metrics,
+                }
             }
-            Kind::Number(_) => {
+            Kind::Number(network) => {
                 read.label = Some("number".into());
                 let scores = load_scores(&self.file, &read)?;
-                train_number(&TrainingData::of_scores(&scores, None, None)?, training)?.metrics
+                let data = TrainingData::of_scores(&scores, None, None)?;
+                match network {
+                    Some(_) => train_number(&data, training)?.metrics,
+                    None => train_ngram_number(&data, training)?.metrics,
+                }
             }
             Kind::Tagger => {
                 read.label = Some("spans".into());

@@ -1,4 +1,4 @@
-//! What a classifier gets wrong, for people to read: the surest errors, grouped by the words that caused them.
+//! What a predictor gets wrong, for people to read: the surest errors, grouped by the words that caused them.
 
 mod page;
 mod text;
@@ -7,7 +7,7 @@ pub use page::errors_to_html;
 pub use text::render_errors;
 
 use crate::phrases::known;
-use chumoku::explain::{Confusion, ErrorGroup, Errors};
+use chumoku::explain::{Confusion, ErrorGroup, ErrorKind, Errors, Told};
 use chumoku::lang::{Lang, clean};
 
 /// Confusions that are named in a list.
@@ -16,22 +16,42 @@ const CONFUSIONS: usize = 10;
 /// How many rows are wrong.
 fn said_rows(errors: &Errors, lang: Lang) -> String {
     let (wrong, rows, accuracy) = (errors.wrong, errors.rows, 100.0 * errors.accuracy);
-    match lang {
-        Lang::En if rows == 1 => format!("{wrong} of 1 row is wrong."),
-        Lang::En => format!("{wrong} of {rows} rows are wrong: accuracy {accuracy:.1} %."),
-        Lang::Ja => format!("{rows} 行中 {wrong} 行が誤り（正解率 {accuracy:.1} %）。"),
+    match (errors.kind, lang) {
+        (ErrorKind::Labels, Lang::En) => {
+            format!("{wrong} of {rows} rows have other labels than their own: {accuracy:.1} % are right.")
+        }
+        (ErrorKind::Labels, Lang::Ja) => {
+            format!("{rows} 行中 {wrong} 行でラベルが一致しません（完全一致 {accuracy:.1} %）。")
+        }
+        (ErrorKind::Numbers, Lang::En) => {
+            format!("{wrong} of {rows} true numbers lie outside of their intervals: {accuracy:.1} % lie inside.")
+        }
+        (ErrorKind::Numbers, Lang::Ja) => {
+            format!("{rows} 行中 {wrong} 行で真の値が区間の外です（区間内 {accuracy:.1} %）。")
+        }
+        (_, Lang::En) if rows == 1 => format!("{wrong} of 1 row is wrong."),
+        (_, Lang::En) => format!("{wrong} of {rows} rows are wrong: accuracy {accuracy:.1} %."),
+        (_, Lang::Ja) => format!("{rows} 行中 {wrong} 行が誤り（正解率 {accuracy:.1} %）。"),
     }
 }
 
 /// What is shown, and how effects were found.
 fn said_method(errors: &Errors, lang: Lang) -> String {
     let (shown, method, unit) = (errors.errors.len(), known(lang, &errors.method), known(lang, &errors.unit));
-    let mut said = match lang {
-        Lang::En => format!(
+    let mut said = match (errors.kind, lang) {
+        (ErrorKind::Numbers, Lang::En) => format!(
+            "The {shown} that are furthest off by their intervals, by the words that caused them: those whose effect away from the true \
+             number is at least half of the strongest in their text. {method}: {unit}; +: away from the true number."
+        ),
+        (ErrorKind::Numbers, Lang::Ja) => format!(
+            "区間の幅に比べて誤差の大きい {shown} 件を、原因となった語（予測を真の値から遠ざける影響が、そのテキストで最大の影響の半分以上の語）\
+             ごとに示します。{method}：{unit}。＋は真の値から遠ざける語。"
+        ),
+        (_, Lang::En) => format!(
             "The {shown} surest, by the words that caused them: those whose effect towards the wrong answer is at least half of the \
              strongest in their text. {method}: {unit}; +: towards the wrong answer."
         ),
-        Lang::Ja => format!(
+        (_, Lang::Ja) => format!(
             "確信度の高い {shown} 件を、原因となった語（誤答を支持する影響が、そのテキストで最大の影響の半分以上の語）ごとに示します。\
              {method}：{unit}。＋は誤答を支持する語。"
         ),
@@ -64,11 +84,58 @@ fn said_alone(errors: &Errors, lang: Lang) -> String {
     }
 }
 
-/// The pairs of classes of some errors, the most frequent first.
-fn pairs(errors: &Errors, own: &[usize]) -> Vec<([String; 2], usize)> {
+/// What is true and what was told, or of a label alone what is wrong with it; of a number the number, or where it `is_brief` which way it
+/// is off.
+fn sides(told: &Told, is_brief: bool, lang: Lang) -> [String; 2] {
+    match told {
+        Told::Class { truth, answer, .. } => [truth, answer].map(|label| clean(label)),
+        Told::Label { label, missed, .. } => [clean(label), missed_or_extra(*missed, lang).into()],
+        Told::Number { truth, score, .. } if is_brief => {
+            let way = match score > truth {
+                true => lang.pick("too high", "高すぎる"),
+                false => lang.pick("too low", "低すぎる"),
+            };
+            [String::new(), way.into()]
+        }
+        Told::Number { truth, score, .. } => [truth.to_string(), score.to_string()],
+        _ => Default::default(),
+    }
+}
+
+/// What is wrong with a label.
+fn missed_or_extra(missed: bool, lang: Lang) -> &'static str {
+    match missed {
+        true => lang.pick("missed", "付け忘れ"),
+        false => lang.pick("not there", "余分"),
+    }
+}
+
+/// Both sides with what stands between them.
+fn joined([truth, answer]: &[String; 2], kind: ErrorKind) -> String {
+    match kind {
+        ErrorKind::Labels => format!("{truth}: {answer}"),
+        _ if truth.is_empty() => answer.clone(),
+        _ => format!("{truth} → {answer}"),
+    }
+}
+
+/// How sure the model was of an error; of a number, its interval and how far it is off by that.
+fn said_sure(told: &Told, lang: Lang) -> String {
+    match told {
+        Told::Class { probability, .. } | Told::Label { probability, .. } => format!("{:.1} %", 100.0 * probability),
+        Told::Number { low, high, off, .. } => match lang {
+            Lang::En => format!("{low} to {high}; error {off:.1} × its longer side"),
+            Lang::Ja => format!("{low}〜{high}、誤差は長いほうの片側の {off:.1} 倍"),
+        },
+        _ => String::new(),
+    }
+}
+
+/// What is true and told of some errors, the most frequent first.
+fn pairs(errors: &Errors, own: &[usize], lang: Lang) -> Vec<([String; 2], usize)> {
     let mut found: Vec<([String; 2], usize)> = Vec::new();
     for error in own.iter().map(|&i| &errors.errors[i]) {
-        let pair = [&error.truth, &error.answer].map(|label| clean(label));
+        let pair = sides(&error.told, true, lang);
         match found.iter_mut().find(|(other, _)| *other == pair) {
             Some((_, count)) => *count += 1,
             None => found.push((pair, 1)),

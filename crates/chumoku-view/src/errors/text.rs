@@ -1,10 +1,10 @@
 //! Errors on a terminal.
 
-use super::{CONFUSIONS, pairs, said_alone, said_group, said_method, said_rows, share};
+use super::{CONFUSIONS, joined, pairs, said_alone, said_group, said_method, said_rows, said_sure, share, sides};
 use crate::marked::{filled, pieces};
 use crate::terminal::{Paint, TerminalOptions};
 use crate::width::{cut, display_width, right, wrap};
-use chumoku::explain::{ConfidentError, Errors};
+use chumoku::explain::Errors;
 use chumoku::lang::{Lang, clean};
 
 /// Lines of a text that are shown; of a longer one, what is around its strongest words.
@@ -24,7 +24,8 @@ pub fn render_errors(errors: &Errors, options: &TerminalOptions) -> String {
     let width = options.width.max(40);
     let paint = Paint::new(options.colour);
     let mut lines = vec![paint.strong(&cut(&said_rows(errors, lang), width))];
-    if errors.wrong > 0 {
+    labels(errors, [width, CONFUSIONS], paint, lang, &mut lines);
+    if !errors.confusions.is_empty() {
         lines.push(String::new());
         let heading = lang.pick("Most frequent confusions (true class → answer)", "多い取り違え（正解 → 予測）");
         lines.push(paint.strong(&cut(heading, width)));
@@ -51,34 +52,63 @@ pub fn render_errors(errors: &Errors, options: &TerminalOptions) -> String {
     for group in &errors.groups {
         lines.push(String::new());
         lines.push(paint.strong(&cut(&said_group(group, lang), width)));
-        let found = pairs(errors, &group.errors);
-        let named = found.iter().take(PAIRS).map(|([truth, answer], count)| format!("{truth} → {answer} {count}"));
+        let found = pairs(errors, &group.errors, lang);
+        let named = found.iter().take(PAIRS).map(|(sides, count)| format!("{} {count}", joined(sides, errors.kind)));
         let mut named = named.collect::<Vec<String>>().join(lang.pick(", ", "、"));
         if found.len() > PAIRS {
             named += " …";
         }
         lines.extend(wrap(&named, width - 2).iter().map(|line| format!("  {}", paint.quiet(line))));
-        group.errors.iter().for_each(|&i| one(&errors.errors[i], [width, i], paint, lang, &mut lines));
+        group.errors.iter().for_each(|&i| one(errors, [width, i], paint, lang, &mut lines));
     }
     if !errors.alone.is_empty() {
         lines.push(String::new());
         if !errors.groups.is_empty() {
             lines.push(paint.strong(&cut(&said_alone(errors, lang), width)));
         }
-        errors.alone.iter().for_each(|&i| one(&errors.errors[i], [width, i], paint, lang, &mut lines));
+        errors.alone.iter().for_each(|&i| one(errors, [width, i], paint, lang, &mut lines));
     }
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// One error: its place, truth, answer and probability, then its text.
-fn one(error: &ConfidentError, [width, place]: [usize; 2], paint: Paint, lang: Lang, lines: &mut Vec<String>) {
+/// How often each label was missed or wrongly given, for so many of them.
+fn labels(errors: &Errors, [width, most]: [usize; 2], paint: Paint, lang: Lang, lines: &mut Vec<String>) {
+    if errors.labels.is_empty() {
+        return;
+    }
+    lines.push(String::new());
+    let heading = lang.pick("  missed  not there  label", "付け忘れ   余分  ラベル");
+    lines.push(paint.strong(&cut(heading, width)));
+    for of in errors.labels.iter().take(most) {
+        let counts = if lang == Lang::En { [8, 9] } else { [8, 5] };
+        let [missed, extra] = [of.missed, of.extra].map(|n| n.to_string());
+        let of_rows = match lang {
+            Lang::En if of.of == 1 => "  (1 row has it)".into(),
+            Lang::En => format!("  ({} rows have it)", of.of),
+            Lang::Ja => format!("（{} 行に付く）", of.of),
+        };
+        let front = format!("{}  {}  ", right(&missed, counts[0]), right(&extra, counts[1]));
+        let room = width.saturating_sub(display_width(&front) + display_width(&of_rows));
+        lines.push(format!("{front}{}{of_rows}", cut(&clean(&of.label), room)));
+    }
+    if let Some(more) = errors.labels.len().checked_sub(most).filter(|&more| more > 0) {
+        lines.push(match lang {
+            Lang::En => format!("         and {more} more (--json has all)"),
+            Lang::Ja => format!("         ほか {more} 個（すべては --json に）"),
+        });
+    }
+}
+
+/// One error: its place, what is true and what was told, and how surely, then its text.
+fn one(errors: &Errors, [width, place]: [usize; 2], paint: Paint, lang: Lang, lines: &mut Vec<String>) {
+    let error = &errors.errors[place];
     let front = match lang {
         Lang::En => format!("  {}. line {}: ", place + 1, error.line),
         Lang::Ja => format!("  {}. {} 行目：", place + 1, error.line),
     };
-    let chance = format!("  {:.1} %", 100.0 * error.probability);
-    let room = width.saturating_sub(display_width(&front) + chance.len());
-    let pair = cut(&format!("{} → {}", clean(&error.truth), clean(&error.answer)), room);
+    let chance = format!("  {}", said_sure(&error.told, lang));
+    let room = width.saturating_sub(display_width(&front) + display_width(&chance));
+    let pair = cut(&joined(&sides(&error.told, false, lang), errors.kind), room);
     lines.push(format!("{front}{pair}{chance}"));
     let causes = error.causes();
     let pieces = pieces(&error.words, |i| causes.contains(&i), (width - 5, paint));

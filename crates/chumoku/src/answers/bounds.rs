@@ -1,13 +1,13 @@
-//! When a class is not answered: where too few answers would be right, or the text is unlike those of training.
+//! When a text is not answered: where too few answers would be right, or the text is unlike those of training.
 
 use super::{Objection, Predictor, Verdict};
 use crate::lang::lang;
 use crate::{Caution, Prediction, Step, SureLevels, level_of, tr};
 
-/// When a class is not answered.
+/// When a text is not answered.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// The least confidence of a class; of a tree of classes, what counts are its levels.
+    /// The least confidence of an answer; of a tree of classes, what counts are its levels.
     confidence: f32,
     /// Where classes stand in a tree, from which confidence on answers are given down to each level.
     steps: Vec<Option<Step>>,
@@ -18,25 +18,26 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Those at which this share of the answers is right.
+    /// Those at which this share of the answers is right: of labels all of a text's, of ratings the level nearest to the number.
     ///
     /// # Errors
-    /// A sentence, if the model gives no class, or its folder does not say how sure it was of validation rows or not that this
+    /// A sentence, if the model tells a measure, of which no answer is right to the digit, or its folder does not say how sure it was
+    /// of validation rows, or not that this
     /// share can be promised.
     pub fn of(model: Predictor<'_>, level: f64) -> Result<Bounds, String> {
-        let is_one_class = !model.has_several() && !model.tells_numbers();
-        let Some(caution) = model.caution().filter(|_| is_one_class) else {
-            let problem = match is_one_class {
-                false => tr!(
-                    "only for models that give each text one class; labels have thresholds of their own, and numbers intervals",
-                    "テキストごとに 1 つのクラスを答えるモデルだけで使えます。複数のラベルにはしきい値が、数値には区間があります"
-                ),
-                true => tr!(
-                    "this folder does not say how sure the model was of validation rows: train it again, with validation rows",
-                    "検証データでの確信度がこのフォルダにありません。検証データのある学習をやり直してください"
-                ),
-            };
-            return Err(problem);
+        if model.problem().number().is_some_and(|number| !number.scale.has_levels()) {
+            return Err(tr!(
+                "only for classes, labels and ratings: no answer of a measure is right to the digit. Each has an interval that holds the \
+                 true number in 90 % of the cases; take those whose columns low and high are close enough",
+                "クラス、複数のラベル、段階のある評点だけで使えます。連続する量の答えは厳密には一致しません。真の値が 90 % の割合で入る\
+                 区間が付くので、low と high の差が十分に小さい行を使ってください"
+            ));
+        }
+        let Some(caution) = model.caution().filter(|caution| !caution.steps.is_empty()) else {
+            return Err(tr!(
+                "this folder does not say how sure the model was of validation rows: train it again, with validation rows",
+                "検証データでの確信度がこのフォルダにありません。検証データのある学習をやり直してください"
+            ));
         };
         let (rows, percent) = (caution.rows, 100.0 * level);
         let least_known = caution.least_known.unwrap_or(f32::NEG_INFINITY);
@@ -81,7 +82,7 @@ impl Bounds {
             let level = level_of(&tree.sureness(&prediction.probabilities, class), &self.steps);
             return level.map_or(Verdict::Not(Objection::Unsure), Verdict::Down);
         }
-        match prediction.probabilities[class] < self.confidence {
+        match model.sureness(prediction) < self.confidence {
             true => Verdict::Not(Objection::Unsure),
             false => Verdict::Whole,
         }

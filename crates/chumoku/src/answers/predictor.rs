@@ -1,9 +1,11 @@
 //! What predicts classes, labels or numbers, and its answers.
 
 use super::{Verdict, put_text, rounded};
+use crate::data::{LabelledText, ScoredText};
 use crate::explain::number;
 use crate::hierarchy::Hierarchy;
-use crate::{Caution, Estimate, NgramClassifier, Prediction, Result, SideColumn, TextClassifier};
+use crate::scoring::{LabelScores, NumberScores};
+use crate::{Caution, Estimate, NgramClassifier, Prediction, Problem, Result, SideColumn, TextClassifier};
 use serde_json::{Map, Value, json};
 
 /// What a number has, in JSON and in columns.
@@ -45,17 +47,29 @@ impl<'m> Predictor<'m> {
         }
     }
 
+    /// What a text is told.
+    #[must_use]
+    pub fn problem(self) -> &'m Problem {
+        match self {
+            Predictor::Classifier(model) => &model.config().problem,
+            Predictor::Ngrams(model) => &model.config().problem,
+        }
+    }
+
     /// Whether a text may have several labels.
     pub fn has_several(self) -> bool {
-        matches!(self, Predictor::Classifier(model) if model.config().problem.labels().is_some())
+        self.problem().labels().is_some()
     }
 
     /// The number, where that is what the model tells.
     pub fn estimate(self, prediction: &Prediction) -> Option<Estimate> {
-        match self {
-            Predictor::Classifier(model) => model.estimate(prediction),
-            Predictor::Ngrams(_) => None,
-        }
+        self.problem().estimate(prediction)
+    }
+
+    /// How sure the answer is: the probability of the class, of these labels and no others, or of the level nearest to the number.
+    #[must_use]
+    pub fn sureness(self, prediction: &Prediction) -> f32 {
+        self.problem().sureness(prediction)
     }
 
     /// How sure the model was of validation rows.
@@ -71,7 +85,39 @@ impl<'m> Predictor<'m> {
     pub fn hierarchy(self) -> Option<&'m Hierarchy> {
         match self {
             Predictor::Classifier(model) => model.config().tree(),
+            Predictor::Ngrams(model) => model.config().tree(),
+        }
+    }
+
+    /// The tree that labels stand in which do not exclude each other, if they do.
+    #[must_use]
+    pub fn tree_of_labels(self) -> Option<&'m Hierarchy> {
+        let tree = match self {
+            Predictor::Classifier(model) => model.config().hierarchy.as_ref(),
             Predictor::Ngrams(model) => model.config().hierarchy.as_ref(),
+        };
+        tree.filter(|_| self.has_several())
+    }
+
+    /// Scores on texts with any number of labels each, resampled with `seed`.
+    ///
+    /// # Errors
+    /// As for [`TextClassifier::score_labels`].
+    pub fn score_labels(self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
+        match self {
+            Predictor::Classifier(model) => model.score_labels(examples, seed),
+            Predictor::Ngrams(model) => model.score_labels(examples, seed),
+        }
+    }
+
+    /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
+    ///
+    /// # Errors
+    /// As for [`TextClassifier::score_numbers`].
+    pub fn score_numbers(self, examples: &[ScoredText], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        match self {
+            Predictor::Classifier(model) => model.score_numbers(examples, seed),
+            Predictor::Ngrams(model) => model.score_numbers(examples, seed),
         }
     }
 
@@ -112,16 +158,15 @@ impl<'m> Predictor<'m> {
 
     /// Whether texts get numbers.
     pub fn tells_numbers(self) -> bool {
-        matches!(self, Predictor::Classifier(model) if model.config().problem.number().is_some())
+        self.problem().number().is_some()
     }
 
     /// The classes or labels that are the answer, the most probable first: those that are predicted, or so many as were asked
     /// for.
     pub fn answer(self, prediction: &Prediction, top: Option<usize>) -> Vec<(&'m str, f32)> {
-        let found = match (self, top) {
-            (_, Some(n)) => prediction.ranked().into_iter().take(n).collect(),
-            (Predictor::Classifier(model), None) => model.predicted(prediction),
-            (Predictor::Ngrams(_), None) => vec![prediction.class()],
+        let found = match top {
+            Some(n) => prediction.ranked().into_iter().take(n).collect(),
+            None => self.problem().predicted(prediction),
         };
         found.into_iter().map(|class| (self.labels()[class].as_str(), prediction.probabilities[class])).collect()
     }
@@ -148,26 +193,27 @@ impl<'m> Predictor<'m> {
         let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
         let mut object = Map::new();
         put_text(&mut object, text);
-        if let Some(estimate) = self.estimate(prediction) {
-            object.extend(NUMBER.into_iter().zip(estimate.rounded()).map(|(key, x)| (key.to_owned(), json!(x))));
-            return object;
-        }
-        if self.has_several() {
-            object.insert("labels".into(), self.answer(prediction, asked).into_iter().map(class).collect());
-            return object;
-        }
-        let (label, probability) = self.told(prediction, verdict);
         let objection = verdict.map(Verdict::objection);
-        object.insert("label".into(), if objection.flatten().is_some() { Value::Null } else { label.into() });
-        object.insert("probability".into(), rounded(probability));
-        if self.hierarchy().is_some() {
-            object.insert("levels".into(), self.levels(prediction, verdict).into_iter().map(class).collect());
+        let is_answered = objection.flatten().is_none();
+        if let Some(estimate) = self.estimate(prediction) {
+            let told = |x: f64| if is_answered { json!(x) } else { Value::Null };
+            object.extend(NUMBER.into_iter().zip(estimate.rounded()).map(|(key, x)| (key.to_owned(), told(x))));
+        } else if self.has_several() {
+            let labels: Value = self.answer(prediction, asked).into_iter().map(class).collect();
+            object.insert("labels".into(), if is_answered { labels } else { Value::Null });
+        } else {
+            let (label, probability) = self.told(prediction, verdict);
+            object.insert("label".into(), if is_answered { label.into() } else { Value::Null });
+            object.insert("probability".into(), rounded(probability));
+            if self.hierarchy().is_some() {
+                object.insert("levels".into(), self.levels(prediction, verdict).into_iter().map(class).collect());
+            }
         }
         if let Some(objection) = objection {
             object.insert("abstained".into(), objection.is_some().into());
             objection.into_iter().for_each(|why| drop(object.insert("why".into(), why.name().into())));
         }
-        if let Some(n) = asked {
+        if let Some(n) = asked.filter(|_| self.problem().is_one_class()) {
             object.insert("top".into(), self.answer(prediction, Some(n)).into_iter().map(class).collect());
         }
         object

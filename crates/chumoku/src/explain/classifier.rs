@@ -9,8 +9,9 @@ use super::gradients::Paths;
 use super::recorded::{Look, Reading, is_separator, shown_word};
 use crate::blend::Blend;
 use crate::prediction::Prediction;
+use crate::problem::Problem;
 use crate::text::{WordSpan, windows, words_of};
-use crate::text_classifier::{Problem, TextClassifier};
+use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, inference, tr};
 use ndarray::Array2;
 
@@ -119,7 +120,7 @@ impl TextClassifier {
         if own.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
-        let found = self.effects(text, method, progress)?;
+        let found = self.effects(text, None, method, progress)?;
         let Effects { words: all_words, prediction: whole, class, effects, integral } = found;
         let Reading { ids, spans: words, tokens, around, tokens_of_text } =
             Reading::of(own, &self.tokenizer, self.config.max_tokens())?;
@@ -227,10 +228,11 @@ impl TextClassifier {
         })
     }
 
-    /// What each word of a text does to the prediction for it.
+    /// What each word of a text does to the prediction for it: to that of `class` or, without, of what is explained of it.
     pub(super) fn effects(
         &self,
         text: &str,
+        class: Option<usize>,
         method: Method,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Effects> {
@@ -239,7 +241,7 @@ impl TextClassifier {
         let encoded = self.tokenizer.encode(own)?;
         let words = words_of(own, &encoded);
         let prediction = self.predict(&[text])?.remove(0);
-        let class = self.questioned(&prediction);
+        let class = class.unwrap_or_else(|| self.config.problem.questioned(&prediction));
         // By the network alone, where there are two halves, and by the whole.
         let has_halves = prediction.ngrams.is_some();
         let both = |prediction: &Prediction| {

@@ -1,4 +1,4 @@
-//! What a classifier gets wrong: the surest errors first, each with what its words do, grouped by the words that caused them.
+//! What a predictor gets wrong: the surest errors first, each with what its words do, grouped by the words that caused them.
 
 use super::attribution::Method;
 use super::marked::{MarkedWord, marked};
@@ -14,14 +14,31 @@ use std::collections::{BTreeMap, BTreeSet};
 const CAUSE: f32 = 0.5;
 const LEAST: f32 = 0.05;
 
-/// What a classifier gets wrong in labelled rows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// What a predictor tells of which errors are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// One class a text: another is wrong.
+    #[default]
+    Classes,
+    /// Any number of labels: each that is missed or wrongly given is an error.
+    Labels,
+    /// A number: one whose interval does not hold the true number is wrong.
+    Numbers,
+}
+
+/// What a predictor gets wrong in rows whose answers are known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Errors {
     /// What the model is called.
     pub model: String,
+    /// What it tells.
+    pub kind: ErrorKind,
     /// Rows that were answered.
     pub rows: usize,
-    /// Those of them that were answered wrongly.
+    /// Those of them that were answered wrongly: with another class, with other labels, or with an interval that does not hold the
+    /// true number.
     pub wrong: usize,
     /// The share of the others; 0 of no rows.
     pub accuracy: f64,
@@ -33,12 +50,33 @@ pub struct Errors {
     pub is_network_alone: bool,
     /// Which classes were taken for which, the most frequent first.
     pub confusions: Vec<Confusion>,
+    /// Of labels how often each was missed and wrongly given, the most frequent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelErrors>,
+    /// Of numbers the true and the predicted one of each row.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<[f64; 2]>,
     /// Words that caused at least two of `errors`, those that caused most first.
     pub groups: Vec<ErrorGroup>,
     /// The others, as places in `errors`.
     pub alone: Vec<usize>,
-    /// The surest errors, the surest first.
+    /// The surest errors, the surest first; of numbers those that are furthest off by their intervals.
     pub errors: Vec<ConfidentError>,
+}
+
+/// How often a label was told wrongly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LabelErrors {
+    /// The label.
+    pub label: String,
+    /// Rows that have it, and were not given it.
+    pub missed: usize,
+    /// Rows that have it.
+    pub of: usize,
+    /// Rows that were given it, and do not have it.
+    pub extra: usize,
+    /// Rows that do not have it.
+    pub of_others: usize,
 }
 
 /// A class that was taken for another.
@@ -70,16 +108,62 @@ pub struct ConfidentError {
     pub line: u64,
     /// Its text.
     pub text: String,
-    /// Its class.
-    pub truth: String,
-    /// The class that was answered.
-    pub answer: String,
-    /// The probability of that.
-    pub probability: f32,
-    /// The probability of its class.
-    pub probability_of_truth: f32,
-    /// Its words with what each does to `answer`: above 0 it speaks for the wrong class.
+    /// What was told, and what is true.
+    #[serde(flatten)]
+    pub told: Told,
+    /// Its words with what each does to the answer: above 0 it speaks for the wrong one, or takes the number further from the true one.
     pub words: Vec<MarkedWord>,
+}
+
+/// What was told wrongly, and what is true.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Told {
+    /// Another class.
+    Class {
+        /// Its class.
+        truth: String,
+        /// The class that was answered.
+        answer: String,
+        /// The probability of that.
+        probability: f32,
+        /// The probability of its class.
+        probability_of_truth: f32,
+    },
+    /// A label that is not there, or none where it is.
+    Label {
+        /// The label.
+        label: String,
+        /// Whether the row has it and was not given it; else it was given it and does not have it.
+        missed: bool,
+        /// The probability of what was told: of the label, or of its absence.
+        probability: f32,
+    },
+    /// A number whose interval does not hold the true one.
+    Number {
+        /// The true number.
+        truth: f64,
+        /// The number that was told.
+        score: f64,
+        /// The interval's lower end.
+        low: f64,
+        /// The interval's upper end.
+        high: f64,
+        /// How many times the longer side of the interval it is off.
+        off: f64,
+    },
+}
+
+impl Told {
+    /// From how large an effect on a word may cause the error.
+    fn least(&self) -> f32 {
+        match self {
+            Told::Class { .. } | Told::Label { .. } => LEAST,
+            // Effects are in the unit of the number.
+            Told::Number { score, low, high, .. } => LEAST * (high - score).max(score - low) as f32,
+        }
+    }
 }
 
 impl ConfidentError {
@@ -88,7 +172,8 @@ impl ConfidentError {
     #[must_use]
     pub fn causes(&self) -> Vec<usize> {
         let effect = |i: usize| self.words[i].effect.unwrap_or(0.0);
-        let mut found: Vec<usize> = (0..self.words.len()).filter(|&i| effect(i) >= LEAST).collect();
+        let mut found: Vec<usize> =
+            (0..self.words.len()).filter(|&i| effect(i) >= self.told.least() && effect(i) > 0.0).collect();
         found.sort_by(|&a, &b| effect(b).total_cmp(&effect(a)));
         let most = found.first().map_or(0.0, |&first| effect(first));
         found.retain(|&i| effect(i) >= CAUSE * most);
@@ -98,7 +183,7 @@ impl ConfidentError {
 
 /// The errors by the word that caused most of them, then by the one that caused most of the rest, and so on; and those that are
 /// left when no word caused two.
-fn grouped(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec<usize>) {
+pub(super) fn grouped(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec<usize>) {
     let causes = |error: &ConfidentError| -> BTreeMap<String, f32> {
         let mut found = BTreeMap::new();
         for i in error.causes() {
@@ -175,10 +260,12 @@ fn find(
         errors.push(ConfidentError {
             line: example.line,
             text: text_of(&example.text).to_owned(),
-            truth: example.label.clone(),
-            answer: labels[p.class()].clone(),
-            probability: sure(p),
-            probability_of_truth: of_truth.map_or(0.0, |class| p.probabilities[class]),
+            told: Told::Class {
+                truth: example.label.clone(),
+                answer: labels[p.class()].clone(),
+                probability: sure(p),
+                probability_of_truth: of_truth.map_or(0.0, |class| p.probabilities[class]),
+            },
             words: words(&example.text)?,
         });
     }
@@ -197,6 +284,7 @@ fn find(
         groups,
         alone,
         errors,
+        ..Errors::default()
     })
 }
 
@@ -223,16 +311,20 @@ impl TextClassifier {
         let predictions = self.predict(&texts(examples))?;
         let is_network_alone = method == Method::IntegratedGradients && self.has_ngrams();
         let asked = Asked { model: name, labels: &self.config.labels, method, is_network_alone };
-        let words = |text: &str| {
-            let found = self.effects(text, method, &mut |_, _| {})?;
-            let which = usize::from(method == Method::LeaveOneOut);
-            // Columns beside the text are no words of it.
-            let text = self.text_of(text);
-            let own =
-                found.words.iter().zip(&found.effects).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
-            Ok(marked(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))
-        };
+        let words = |text: &str| self.marked_effects(text, None, method);
         find(asked, examples, &predictions, top, words, progress)
+    }
+}
+
+impl TextClassifier {
+    /// The words of a text with what each does to `class` or, where none is given, to what is explained of the text.
+    pub(super) fn marked_effects(&self, text: &str, class: Option<usize>, method: Method) -> Result<Vec<MarkedWord>> {
+        let found = self.effects(text, class, method, &mut |_, _| {})?;
+        let which = usize::from(method == Method::LeaveOneOut);
+        // Columns beside the text are no words of it.
+        let text = self.text_of(text);
+        let own = found.words.iter().zip(&found.effects).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
+        Ok(marked(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))
     }
 }
 
@@ -266,10 +358,12 @@ mod tests {
         ConfidentError {
             line: 1,
             text: String::new(),
-            truth: "a".into(),
-            answer: "b".into(),
-            probability,
-            probability_of_truth: 1.0 - probability,
+            told: Told::Class {
+                truth: "a".into(),
+                answer: "b".into(),
+                probability,
+                probability_of_truth: 1.0 - probability,
+            },
             words: words.iter().map(marked).collect(),
         }
     }

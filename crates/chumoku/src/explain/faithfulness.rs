@@ -109,7 +109,7 @@ impl TextClassifier {
             return Ok(None);
         }
         let whole = self.predict(&[text])?.remove(0);
-        let class = self.questioned(&whole);
+        let class = self.config.problem.questioned(&whole);
         let odds = |log_p: &[f32]| log_odds(f64::from(log_p[class]).exp());
         let with = odds(&whole.attention);
         let without = self.without_words(text, &words, &mut |_, _| {})?;

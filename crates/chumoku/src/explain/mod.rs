@@ -22,6 +22,7 @@ mod marked;
 mod merges;
 mod next_token;
 mod ngrams;
+mod question_errors;
 mod recorded;
 mod roles;
 mod similarity;
@@ -37,7 +38,7 @@ pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttentio
 pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
 pub use beam::{BeamNode, BeamTree, FoundText};
 pub use columns::{ColumnEffect, ReadAs};
-pub use errors::{ConfidentError, Confusion, ErrorGroup, Errors};
+pub use errors::{ConfidentError, Confusion, ErrorGroup, ErrorKind, Errors, LabelErrors, Told};
 pub use explanation::{
     Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,
     WholeWithoutHead, WithoutHead, Word,

@@ -1,7 +1,8 @@
 //! What words and n-grams do to the answer of a model without attention.
 
-use super::classifier::{BATCH_WORDS, JOINING};
+use super::classifier::{BATCH_WORDS, JOINING, log_odds};
 use super::columns::{effects, rows_without};
+use super::marked::{MarkedWord, marked};
 use super::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
 use crate::{Error, NgramClassifier, Prediction, Result, tr};
 use std::ops::Range;
@@ -24,23 +25,10 @@ impl NgramClassifier {
         }
         let spans = crate::ngram::words(text);
         let whole = &self.predict(&[row])?[0];
-        let class = whole.class();
-        let log_odds = |prediction: &Prediction| {
-            let p = f64::from(prediction.probabilities[class]).clamp(1e-12, 1.0 - 1e-12);
-            (p / (1.0 - p)).ln()
-        };
-        let effects_of = |variants: &[String]| -> Result<Vec<f32>> {
-            let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
-            let effect = |without: &Prediction| (log_odds(whole) - log_odds(without)) as f32;
-            Ok(self.predict(&variants)?.iter().map(effect).collect())
-        };
-        let mut scores = Vec::with_capacity(spans.len());
-        // Some words at a time: each variant is as long as the text.
-        for words in spans.chunks(BATCH_WORDS) {
-            let without = |word: &Range<usize>| format!("{}{}", &row[..word.start], &row[word.end..]);
-            scores.extend(effects_of(&words.iter().map(without).collect::<Vec<_>>())?);
-        }
-        let of_columns = effects_of(&rows_without(columns, row))?;
+        let class = self.config.problem.questioned(whole);
+        let of = |prediction: &Prediction| log_odds(prediction.probabilities[class].into());
+        let scores = self.effects_of_words(row, &spans, (whole, &of))?;
+        let of_columns = self.effects_of(&rows_without(columns, row), (whole, &of))?;
         let labels = &self.config.labels;
         let of_class =
             |class: usize| LabelProbability { label: labels[class].clone(), probability: whole.probabilities[class] };
@@ -51,10 +39,10 @@ impl NgramClassifier {
             cut: None,
             label: labels[class].clone(),
             similarity: None,
-            number: None,
-            levels: super::explanation::levels(self.config.hierarchy.as_ref(), &whole.probabilities, class),
+            number: self.estimate(whole),
+            levels: super::explanation::levels(self.config.tree(), &whole.probabilities, class),
             probabilities: whole.ranked().into_iter().map(of_class).collect(),
-            exclusive: true,
+            exclusive: self.config.problem.is_one_class(),
             parts: None,
             pieces: Vec::new(),
             words: spans.iter().map(|word| Word { text: text[word.clone()].into(), special: false }).collect(),
@@ -79,4 +67,32 @@ impl NgramClassifier {
             columns: effects(columns, row, of_columns.into_iter()),
         })
     }
+
+    /// By how much `of` is larger of the `whole` than of each of the variants.
+    fn effects_of(&self, variants: &[String], (whole, of): Against<'_>) -> Result<Vec<f32>> {
+        let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
+        Ok(self.predict(&variants)?.iter().map(|without| (of(whole) - of(without)) as f32).collect())
+    }
+
+    /// The same of a row without each of its words.
+    fn effects_of_words(&self, row: &str, spans: &[Range<usize>], against: Against<'_>) -> Result<Vec<f32>> {
+        let mut scores = Vec::with_capacity(spans.len());
+        // Some words at a time: each variant is as long as the text.
+        for words in spans.chunks(BATCH_WORDS) {
+            let without = |word: &Range<usize>| format!("{}{}", &row[..word.start], &row[word.end..]);
+            scores.extend(self.effects_of(&words.iter().map(without).collect::<Vec<_>>(), against)?);
+        }
+        Ok(scores)
+    }
+
+    /// The words of a text with what each does to a figure `of` its prediction.
+    pub(super) fn marked_effects(&self, row: &str, of: &dyn Fn(&Prediction) -> f64) -> Result<Vec<MarkedWord>> {
+        let text = self.ngrams.scheme().text_of(row);
+        let spans = crate::ngram::words(text);
+        let effects = self.effects_of_words(row, &spans, (&self.predict(&[row])?[0], of))?;
+        Ok(marked(text, spans.into_iter().zip(effects)))
+    }
 }
+
+/// A prediction, and the figure of it that others are held against.
+type Against<'a> = (&'a Prediction, &'a dyn Fn(&Prediction) -> f64);

@@ -2,6 +2,7 @@
 
 use super::Judged;
 use crate::data::{Example, LabelledText, ScoredText};
+use crate::hierarchy::Hierarchy;
 use crate::ngram::Answer;
 use crate::number::{Measured, NumberScale};
 use std::collections::HashMap;
@@ -74,6 +75,14 @@ impl Rows<Vec<u32>> {
         };
         let (texts, labels) = examples.into_iter().map(row).unzip();
         Rows { texts, labels }
+    }
+
+    /// The same with the labels above theirs, where labels stand in a tree.
+    pub(crate) fn closed(mut self, tree: Option<&Hierarchy>) -> Self {
+        if let Some(tree) = tree {
+            self.labels.iter_mut().for_each(|labels| *labels = tree.closed(labels));
+        }
+        self
     }
 }
 

@@ -49,7 +49,8 @@ impl Known {
             ModelKind::Ngrams => {
                 let model = NgramClassifier::load(folder)?;
                 let config = model.config();
-                let is_plain = config.hierarchy.is_none() && config.columns().is_empty();
+                let is_plain =
+                    config.problem.is_one_class() && config.hierarchy.is_none() && config.columns().is_empty();
                 (model.labels().to_vec(), None, config.reads_pairs(), is_plain)
             }
             _ => {

@@ -1,9 +1,10 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
 use super::beside::Worth;
-use super::card::report_rows;
+use super::card::{promises, report_rows, risk_coverage};
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
+use super::joined_labels::{LabelRows, coherent};
 use super::markdown::cell;
 use super::names::{network_name, network_sizes};
 use super::run::{Ended, plan_json};
@@ -11,13 +12,12 @@ use super::state::Best;
 use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
 use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
-use crate::caution::Caution;
-use crate::hierarchy::Hierarchy;
-use crate::label_blend::{LabelBlend, thresholds};
+use crate::label_blend::LabelBlend;
 use crate::lang::lang;
 use crate::lang::wording::thousands;
+use crate::problem::Problem;
 use crate::scoring::Rows;
-use crate::text_classifier::{Problem, TextClassifier};
+use crate::text_classifier::TextClassifier;
 use crate::{ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -87,46 +87,34 @@ impl Finished<'_> {
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<LabelsOutcome> {
         let Finished { data, options, out, plan, ended, stop } = self;
-        let labels = data.labels.len();
         let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
-        let truth = &data.valid.labels;
         let tree = data.hierarchy.as_ref();
-        let fitted = |attention: &[Vec<f32>], ngrams: &[Vec<f32>]| {
-            let mut blend = LabelBlend::fit(attention, ngrams, truth, labels);
-            if let (Some(known), false) = (tree, truth.is_empty()) {
-                let of_row = |(row, z): (usize, &Vec<f32>)| {
-                    coherent(tree, blend.probabilities(z, ngrams.get(row).map(Vec::as_slice)))
-                };
-                let probabilities: Vec<Vec<f32>> = attention.iter().enumerate().map(of_row).collect();
-                blend.thresholds = thresholds(&probabilities, truth, labels);
-                known.raise(&mut blend.thresholds);
-            }
-            blend
-        };
-        let blend = fitted(&attention, &ngrams);
-        let alone = [&attention, &ngrams].map(|half| fitted(half, &[]));
-        let joined =
-            |blend: &LabelBlend, z: &[f32], ngrams: Option<&[f32]>| coherent(tree, blend.probabilities(z, ngrams));
-        if !truth.is_empty() {
-            let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| joined(&blend, attention, Some(ngrams));
-            let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
-            classifier.config.caution = Some(Caution::default().with_classes(&probabilities, truth));
-        }
-        classifier.config.problem = Problem::Labels(blend.clone());
+        let both = LabelRows { data, attention: &attention, ngrams: Some(&ngrams) };
+        let blend = both.fit();
+        let alone = [&attention, &ngrams].map(|half| LabelRows { data, attention: half, ngrams: None }.fit());
+        let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
+        classifier.config.caution = both.caution(&blend, &known);
+        classifier.config.problem = Problem::Labels(blend);
         halves::refit(&mut classifier, data, found, (&options.set.ngrams(), None), (ended, stop), observe)?;
 
         let _stage = stages::begin(stages::REPORT);
         let (rows, part) = report_rows(data);
-        let test = classifier.label_scores(rows, options.seed)?;
+        let predictions = classifier.predict(&rows.texts())?;
+        let problem = &classifier.config.problem;
+        let sure = problem.sure_labels(rows, &predictions);
+        let test = problem.label_scores(rows, predictions, (&data.labels, tree), options.seed)?;
         let log_odds = halves::log_odds(&classifier, rows)?;
         let of_half = |half: usize| {
-            let p: Vec<Vec<f32>> = log_odds[half].iter().map(|z| joined(&alone[half], z, None)).collect();
+            let p: Vec<Vec<f32>> =
+                log_odds[half].iter().map(|z| coherent(tree, alone[half].probabilities(z, None))).collect();
             let predicted: Vec<Vec<u32>> = p.iter().map(|p| alone[half].predicted(p)).collect();
             LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed).at_levels(tree)
         };
         let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
         metrics["folds"] = folds.into();
+        metrics["abstain"] = promises(classifier.config.caution.as_ref(), (&sure, &[])).into();
+        metrics["risk_coverage"] = json!(risk_coverage(&sure));
         metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
         metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
         let mut card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
@@ -143,17 +131,11 @@ impl Finished<'_> {
 }
 
 /// Scores of always predicting the label that is the most frequent in training.
-fn most_frequent(data: &TrainingData<Vec<u32>>, rows: &Rows<Vec<u32>>, seed: u64) -> LabelScores {
+pub(super) fn most_frequent(data: &TrainingData<Vec<u32>>, rows: &Rows<Vec<u32>>, seed: u64) -> LabelScores {
     let counts = data.class_rows();
     let most = (0..counts.len()).fold(0, |best, label| if counts[label] > counts[best] { label } else { best });
     let scores = LabelScores::of(&rows.labels, &vec![vec![most as u32]; rows.len()], None, &data.labels, seed);
     scores.at_levels(data.hierarchy.as_ref())
-}
-
-/// Probabilities of labels none of which is more probable than those above it in the tree, if there is one.
-fn coherent(tree: Option<&Hierarchy>, mut probabilities: Vec<f32>) -> Vec<f32> {
-    tree.into_iter().for_each(|tree| tree.cap(&mut probabilities));
-    probabilities
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that there is to report of a run")]
@@ -194,6 +176,53 @@ fn metrics(
     })
 }
 
+/// The row of the model itself.
+pub(super) fn this_model() -> &'static str {
+    lang().pick("this model", "このモデル")
+}
+
+/// The row of what any model must beat.
+pub(super) fn always_most_frequent() -> &'static str {
+    lang().pick("always the most frequent label (baseline)", "最も多いラベル（比較対象）")
+}
+
+/// The heading and the table of the scores of predictors with these names.
+pub(super) fn score_table(names: &[&str], (test, others): (&LabelScores, &[LabelScores]), part: &str) -> String {
+    let mut card = super::card::score_heading(test.rows, part);
+    let [micro, macro_, sample] = test.averages().map(|(name, _)| name);
+    let _ = writeln!(card, "| | {micro} | {macro_} | {sample} |\n|---|---|---|---|");
+    for (name, scores) in names.iter().zip(std::iter::once(test).chain(others)) {
+        let [micro, macro_, sample] = scores.averages().map(|(_, x)| 100.0 * x);
+        let _ = writeln!(card, "| {name} | {micro:.1} % | {macro_:.1} % | {sample:.1} % |");
+    }
+    card + &super::levels::of_labels(names, test, others)
+}
+
+/// Each label with its threshold and how well it is predicted.
+pub(super) fn label_table(test: &LabelScores, blend: Option<&LabelBlend>) -> String {
+    let mut card = tr!(
+        "\nProbabilities are calibrated on the validation rows. A label is predicted from its threshold on; thresholds were \
+         chosen there for the largest micro-F1.\n\n",
+        "\n確率は検証データで較正されています。ラベルはしきい値以上の確率のときに予測します。しきい値はミクロ F1 が最大になるよう検証\
+         データで選びました。\n\n"
+    );
+    card += &tr!(
+        "| label | rows | threshold | precision | recall | F1 |\n|---|---|---|---|---|---|\n",
+        "| ラベル | 行数 | しきい値 | 適合率 | 再現率 | F1 |\n|---|---|---|---|---|---|\n"
+    );
+    let thresholds = blend.map(|blend| &blend.thresholds[..]).unwrap_or_default();
+    for (label, threshold) in test.of_labels.iter().zip(thresholds) {
+        let [precision, recall, f1] = [label.precision, label.recall, label.f1].map(|x| 100.0 * x);
+        let name = cell(&label.label);
+        let _ = writeln!(
+            card,
+            "| {name} | {} | {threshold:.2} | {precision:.1} % | {recall:.1} % | {f1:.1} % |",
+            label.rows
+        );
+    }
+    card
+}
+
 /// The model card.
 #[expect(clippy::too_many_arguments, reason = "all that there is to report of a run")]
 fn card(
@@ -225,38 +254,11 @@ fn card(
         super::card::how_trained(plan),
         data.labels.len()
     );
-    card += &super::card::score_heading(test.rows, part);
-    let [micro, macro_, sample] = test.averages().map(|(name, _)| name);
-    let _ = writeln!(card, "| | {micro} | {macro_} | {sample} |\n|---|---|---|---|");
     let alone = tr!("{noun} alone", "{noun}単独");
     let ngrams = lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）");
-    let frequent = lang().pick("always the most frequent label (baseline)", "最も多いラベル（比較対象）");
-    let names = [lang().pick("this model", "このモデル"), &alone, ngrams, frequent];
-    for (name, scores) in names.iter().zip(std::iter::once(test).chain(parts)) {
-        let [micro, macro_, sample] = scores.averages().map(|(_, x)| 100.0 * x);
-        let _ = writeln!(card, "| {name} | {micro:.1} % | {macro_:.1} % | {sample:.1} % |");
-    }
-    card += &super::levels::of_labels(&names, test, parts);
-    card += &tr!(
-        "\nProbabilities are calibrated on the validation rows. A label is predicted from its threshold on; thresholds were \
-         chosen there for the largest micro-F1.\n\n",
-        "\n確率は検証データで較正されています。ラベルはしきい値以上の確率のときに予測します。しきい値はミクロ F1 が最大になるよう検証\
-         データで選びました。\n\n"
-    );
-    card += &tr!(
-        "| label | rows | threshold | precision | recall | F1 |\n|---|---|---|---|---|---|\n",
-        "| ラベル | 行数 | しきい値 | 適合率 | 再現率 | F1 |\n|---|---|---|---|---|---|\n"
-    );
-    let thresholds = model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
-    for (label, threshold) in test.of_labels.iter().zip(thresholds) {
-        let [precision, recall, f1] = [label.precision, label.recall, label.f1].map(|x| 100.0 * x);
-        let name = cell(&label.label);
-        let _ = writeln!(
-            card,
-            "| {name} | {} | {threshold:.2} | {precision:.1} % | {recall:.1} % | {f1:.1} % |",
-            label.rows
-        );
-    }
+    let names = [this_model(), &alone, ngrams, always_most_frequent()];
+    card += &score_table(&names, (test, parts), part);
+    card += &label_table(test, model.config().problem.labels());
     card += &super::card::data_section(data, options.seed);
     card += &tr!(
         "\n## Limits\n\nThe labels are known from the training rows alone. Answers for texts in another language, style or subject mean \

@@ -18,6 +18,7 @@ use crate::caution::Caution;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
+use crate::problem::Problem;
 use crate::scoring::of_ngrams_alone;
 use crate::text_classifier::sure_levels;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
@@ -88,6 +89,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
+        problem: Problem::OneClass,
         hierarchy: data.hierarchy.clone(),
         scale,
         caution,
@@ -176,12 +178,17 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     );
     card += &class_table(test);
     card += &data_section(data, seed);
-    card + &tr!(
+    card + &limits() + &use_section(data.reads_pairs())
+}
+
+/// What a model of n-grams alone cannot do.
+pub(super) fn limits() -> String {
+    tr!(
         "\n## Limits\n\nThe model knows nothing but its training rows. Answers for texts in another language, style or \
          subject mean little. It sees word order only among adjacent words.",
         "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。\
          語順は、隣り合う並びのほかは見ていません。"
-    ) + &use_section(data.reads_pairs())
+    )
 }
 
 /// A model of the training rows, its penalty chosen on the validation rows.

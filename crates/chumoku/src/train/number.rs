@@ -1,6 +1,6 @@
 //! Training a predictor of numbers: the run is that of several labels, one a threshold; the report its own.
 
-use super::card::report_rows;
+use super::card::{promises, report_rows, risk_coverage};
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::names::network_name;
@@ -8,11 +8,13 @@ use super::run::{Ended, plan_json};
 use super::state::Best;
 use super::training::{Training, write_folder};
 use super::{NumberScores, Plan, TrainOptions, TrainingData};
+use crate::caution::Caution;
 use crate::lang::lang;
 use crate::lang::wording::thousands;
 use crate::number::{Measured, NumberBlend};
+use crate::problem::Problem;
 use crate::scoring::{Rows, figure};
-use crate::text_classifier::{Problem, TextClassifier};
+use crate::text_classifier::TextClassifier;
 use crate::train::network_sizes;
 use crate::{ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
@@ -62,13 +64,19 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     let Whole { mut classifier, plan, ended, found, worth, .. } = whole;
     let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
     let truth = &data.valid.labels;
-    classifier.config.problem = Problem::Number(NumberBlend::fit(&data.scale, &attention, &ngrams, truth));
+    let (blend, sure) = NumberBlend::fit_sure(&data.scale, &attention, &ngrams, truth);
+    let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
+    classifier.config.caution = caution(data, &sure, &known);
+    classifier.config.problem = Problem::Number(blend);
     let alone = [&attention, &ngrams].map(|half| NumberBlend::fit(&data.scale, half, &[], truth));
     halves::refit(&mut classifier, data, found, (&options.set.ngrams(), None), (&ended, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let (rows, part) = report_rows(data);
-    let (test, points) = classifier.number_scores(rows, options.seed)?;
+    let predictions = classifier.predict(&rows.texts())?;
+    let problem = &classifier.config.problem;
+    let sure = problem.sure_numbers(rows, &predictions);
+    let (test, points) = problem.number_scores(rows, &predictions, options.seed)?;
     let numbers: Vec<f64> = points.iter().map(|[truth, _]| *truth).collect();
     let log_odds = halves::log_odds(&classifier, rows)?;
     let of_half = |half: usize| {
@@ -76,11 +84,12 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
         let predicted: Vec<f64> = log_odds[half].iter().map(score).collect();
         NumberScores::of(&numbers, &predicted, None, &data.scale, options.seed)
     };
-    let median = vec![median(&data.train); numbers.len()];
-    let parts = [of_half(0), of_half(1), NumberScores::of(&numbers, &median, None, &data.scale, options.seed)];
+    let parts = [of_half(0), of_half(1), of_median(data, &numbers, options.seed)];
     let report = Report { data, options, plan: &plan, ended: &ended, part, test: &test, parts: &parts };
     let (mut metrics, mut card) = (report.metrics(&classifier), report.card(&classifier));
     metrics["folds"] = folds.into();
+    metrics["abstain"] = promises(classifier.config.caution.as_ref(), (&sure, &[])).into();
+    metrics["risk_coverage"] = json!(risk_coverage(&sure));
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     let mut files = classifier.files()?;
@@ -98,6 +107,17 @@ fn median(rows: &Rows<Measured>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let at = |i: usize| numbers.get(i).copied().unwrap_or_default();
     0.5 * (at(numbers.len().saturating_sub(1) / 2) + at(numbers.len() / 2))
+}
+
+/// Scores of always saying the median of the training rows, of rows with these numbers.
+pub(super) fn of_median(data: &TrainingData<Measured>, numbers: &[f64], seed: u64) -> NumberScores {
+    NumberScores::of(numbers, &vec![median(&data.train); numbers.len()], None, &data.scale, seed)
+}
+
+/// When to say "I do not know", by how `sure` validation rows were of the nearest level, and their shares of known n-grams. None
+/// where numbers are no levels: of a measure no answer is right to the digit.
+pub(super) fn caution(data: &TrainingData<Measured>, sure: &[(f32, bool)], known: &[f32]) -> Option<Caution> {
+    (data.scale.has_levels() && !sure.is_empty()).then(|| Caution::fit(sure, known))
 }
 
 /// All that there is to report of a run.
@@ -165,38 +185,10 @@ impl Report<'_> {
             super::card::how_trained(plan),
             data.scale.thresholds.len()
         );
-        card += &super::card::score_heading(test.rows, part);
-        let names = test.figures().map(|(name, _)| name);
-        let _ = writeln!(card, "| | {} |\n|---|---|---|---|---|", names.join(" | "));
         let alone = tr!("{noun} alone", "{noun}単独");
         let ngrams = lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）");
-        let median = lang().pick("always the median (baseline)", "常に中央値（比較対象）");
-        let names = [lang().pick("this model", "このモデル"), &alone, ngrams, median];
-        for (name, scores) in names.iter().zip(std::iter::once(*test).chain(*parts)) {
-            let figures = scores.figures().map(|(_, x)| figure(x));
-            let _ = writeln!(card, "| {name} | {} |", figures.join(" | "));
-        }
-        if let (Some(coverage), Some(width)) = (test.coverage, test.mean_width) {
-            let (coverage, width) = (100.0 * coverage, figure(width));
-            card += &tr!(
-                "\nEach prediction has an interval that is to hold the true number in 90 % of the cases; its width was fitted on the \
-                 validation rows. Here {coverage:.1} % of the intervals hold it; they are {width} wide on average.\n\n",
-                "\n予測には、真の値が 90 % の割合で入るはずの区間が付きます。区間の幅は検証データで決めました。ここでは {coverage:.1} % の区間に\
-                 真の値が入り、幅の平均は {width} です。\n\n"
-            );
-        }
-        if !test.levels.is_empty() {
-            card += &tr!(
-                "| true | rows | mean prediction | error | nearest is right |\n|---|---|---|---|---|\n",
-                "| 真の値 | 行数 | 予測の平均 | 絶対誤差 | 丸めて一致 |\n|---|---|---|---|---|\n"
-            );
-            for of in &test.levels {
-                let (level, rows) = (of.level, of.rows);
-                let [mean, error] = [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or("–".into(), figure));
-                let exact = of.exact.map_or("–".into(), |x| format!("{:.1} %", 100.0 * x));
-                let _ = writeln!(card, "| {level} | {rows} | {mean} | {error} | {exact} |");
-            }
-        }
+        let names = [this_model(), &alone, ngrams, always_median()];
+        card += &score_table(&names, (test, *parts), part);
         card += &super::card::data_section(data, options.seed);
         card += &tr!(
             "\n## Limits\n\nThe model knows numbers from its training rows alone, and never goes beyond their range. The promise of \
@@ -208,4 +200,46 @@ impl Report<'_> {
         );
         card + &super::card::use_section(data.reads_pairs())
     }
+}
+
+/// The row of the model itself.
+pub(super) fn this_model() -> &'static str {
+    lang().pick("this model", "このモデル")
+}
+
+/// The row of what any model must beat.
+pub(super) fn always_median() -> &'static str {
+    lang().pick("always the median (baseline)", "常に中央値（比較対象）")
+}
+
+/// The scores of predictors with these names, how the intervals of the first hold, and its levels.
+pub(super) fn score_table(names: &[&str], (test, others): (&NumberScores, &[NumberScores]), part: &str) -> String {
+    let mut card = super::card::score_heading(test.rows, part);
+    let _ = writeln!(card, "| | {} |\n|---|---|---|---|---|", test.figures().map(|(name, _)| name).join(" | "));
+    for (name, scores) in names.iter().zip(std::iter::once(test).chain(others)) {
+        let figures = scores.figures().map(|(_, x)| figure(x));
+        let _ = writeln!(card, "| {name} | {} |", figures.join(" | "));
+    }
+    if let (Some(coverage), Some(width)) = (test.coverage, test.mean_width) {
+        let (coverage, width) = (100.0 * coverage, figure(width));
+        card += &tr!(
+            "\nEach prediction has an interval that is to hold the true number in 90 % of the cases; its width was fitted on the \
+             validation rows. Here {coverage:.1} % of the intervals hold it; they are {width} wide on average.\n\n",
+            "\n予測には、真の値が 90 % の割合で入るはずの区間が付きます。区間の幅は検証データで決めました。ここでは {coverage:.1} % の区間に\
+             真の値が入り、幅の平均は {width} です。\n\n"
+        );
+    }
+    if !test.levels.is_empty() {
+        card += &tr!(
+            "| true | rows | mean prediction | error | nearest is right |\n|---|---|---|---|---|\n",
+            "| 真の値 | 行数 | 予測の平均 | 絶対誤差 | 丸めて一致 |\n|---|---|---|---|---|\n"
+        );
+        for of in &test.levels {
+            let (level, rows) = (of.level, of.rows);
+            let [mean, error] = [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or("–".into(), figure));
+            let exact = of.exact.map_or("–".into(), |x| format!("{:.1} %", 100.0 * x));
+            let _ = writeln!(card, "| {level} | {rows} | {mean} | {error} | {exact} |");
+        }
+    }
+    card
 }

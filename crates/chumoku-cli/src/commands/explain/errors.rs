@@ -1,16 +1,17 @@
-//! `chumoku explain --errors`: what a classifier gets wrong, the surest first, by the words that caused it.
+//! `chumoku explain --errors`: what a predictor gets wrong, the surest first, by the words that caused it.
 
-use super::model::{LeftOut, with_classes};
+use super::model::LeftOut;
 use crate::args::{Explain, Reading};
 use crate::commands::columns::{Unread, asked_of};
 use crate::commands::pictures::{Outcome, terminal_options};
+use crate::commands::train::{labels, score};
 use crate::commands::{load, model_name, not_over, pairs, read_options};
 use crate::progress::tell;
 use crate::{ExitCode, Usage};
-use chumoku::data::{Dataset, load_labelled};
+use chumoku::answers::Predictor;
+use chumoku::data::{Example, LabelledText, ReadOptions, ScoredText, load_labelled};
 use chumoku::explain::shorten;
-use chumoku::hierarchy::Hierarchy;
-use chumoku::{Lang, ModelKind, SideColumn, tr};
+use chumoku::{Lang, ModelKind, tr};
 use chumoku_view::{errors_to_html, render_errors};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -32,19 +33,24 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
     let (name, top) = (model_name(&args.model), args.of_errors.top());
     let mut progress = LeftOut::of_errors();
     let mut told = |done, all| progress.show(done, all);
-    let errors = match ModelKind::of(&args.model)? {
-        ModelKind::Ngrams => {
-            let model = load::ngrams(&args.model, args.precision)?;
-            let config = model.config();
-            let known = (&config.labels[..], config.hierarchy.as_ref());
-            let rows = rows(args, file, known, config.reads_pairs(), model.columns())?;
-            model.errors(&rows.examples, &name, top, &mut told)?
+    let (model, method) = (with_answers(args)?, args.method.into());
+    let errors = if model.has_several() {
+        let rows = labelled(args, file, model)?;
+        match model {
+            Predictor::Ngrams(model) => model.label_errors(&rows, &name, top, &mut told)?,
+            Predictor::Classifier(model) => model.label_errors(&rows, &name, top, method, &mut told)?,
         }
-        _ => {
-            let model = with_classes(&args.model, args.precision)?;
-            let known = (model.labels(), model.config().tree());
-            let rows = rows(args, file, known, model.config().reads_pairs(), model.config().columns())?;
-            model.errors(&rows.examples, &name, top, args.method.into(), &mut told)?
+    } else if model.tells_numbers() {
+        let rows = numbered(args, file, model)?;
+        match model {
+            Predictor::Ngrams(model) => model.number_errors(&rows, &name, top, &mut told)?,
+            Predictor::Classifier(model) => model.number_errors(&rows, &name, top, method, &mut told)?,
+        }
+    } else {
+        let rows = classes(args, file, model)?;
+        match model {
+            Predictor::Ngrams(model) => model.errors(&rows, &name, top, &mut told)?,
+            Predictor::Classifier(model) => model.errors(&rows, &name, top, method, &mut told)?,
         }
     };
     let json = || shorten(serde_json::to_value(&errors).expect("plain data"));
@@ -66,28 +72,74 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// The labelled rows of a file, all of classes that the model knows, with the columns that it reads.
-fn rows(
-    args: &Explain,
-    file: &Path,
-    (labels, hierarchy): (&[String], Option<&Hierarchy>),
-    reads_pairs: bool,
-    columns: &[SideColumn],
-) -> anyhow::Result<Dataset> {
-    let reading = Reading { beside: asked_of(columns, &args.set)?, ..args.of_errors.reading() };
-    let mut dataset = load_labelled(file, &read_options(&reading, true)?)?;
+/// The model, which tells classes, labels or numbers.
+fn with_answers(args: &Explain) -> anyhow::Result<Predictor<'static>> {
+    Ok(match ModelKind::of(&args.model)? {
+        ModelKind::Ngrams => Predictor::Ngrams(load::ngrams(&args.model, args.precision)?),
+        ModelKind::Classifier => Predictor::Classifier(load::classifier(&args.model, args.precision)?),
+        kind => {
+            let what = kind.describe();
+            return Err(Usage(tr!(
+                "--errors: for models that tell classes, labels or numbers; this model is {what}. `chumoku eval` has the scores of its \
+                 answers",
+                "--errors: クラス、複数のラベル、数値を答えるモデルで使えます。このモデルは{what}です。予測の評価は `chumoku eval` で\
+                 表示できます"
+            ))
+            .into());
+        }
+    })
+}
+
+/// How the file is read, with the columns that the model reads.
+fn options_of(args: &Explain, model: Predictor<'_>, require_label: bool) -> anyhow::Result<ReadOptions> {
+    let reading = Reading { beside: asked_of(model.columns(), &args.set)?, ..args.of_errors.reading() };
+    read_options(&reading, require_label)
+}
+
+/// Refuses rows that are pairs where the model reads texts, or the other way round, and says which values of columns cannot be read.
+fn check<'a>(model: Predictor<'_>, texts: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+    let texts: Vec<&str> = texts.collect();
+    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
+    let mut unread = Unread::of(model.columns());
+    unread.see(&texts);
+    unread.tell();
+    Ok(())
+}
+
+/// The rows of a file with a class each, all of classes that the model knows.
+fn classes(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<Example>> {
+    let mut dataset = load_labelled(file, &options_of(args, model, true)?)?;
     tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
         tell(["skipped", "除外"], &dataset.skipped.to_string());
     }
-    if let Some(tree) = hierarchy {
+    if let Some(tree) = model.hierarchy() {
         dataset.examples.iter_mut().for_each(|example| example.label = tree.tidy(&example.label));
     }
-    let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
-    let mut unread = Unread::of(columns);
-    unread.see(&texts);
-    unread.tell();
-    dataset.check_known_labels(labels)?;
-    Ok(dataset)
+    check(model, dataset.examples.iter().map(|example| example.text.as_str()))?;
+    dataset.check_known_labels(model.labels())?;
+    Ok(dataset.examples)
+}
+
+/// The rows of a file with any number of labels each, all of which the model knows, with those above them in a tree.
+fn labelled(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<LabelledText>> {
+    let mut sets = labels::load(file, &options_of(args, model, false)?, &args.of_errors.several)?;
+    if let Some(tree) = model.tree_of_labels() {
+        for example in &mut sets.examples {
+            example.labels.iter_mut().for_each(|label| *label = tree.tidy(label));
+        }
+    }
+    check(model, sets.examples.iter().map(|example| example.text.as_str()))?;
+    sets.check_known_labels(model.labels())?;
+    if let Some(tree) = model.tree_of_labels() {
+        sets.examples.iter_mut().for_each(|example| example.labels = tree.complete(&example.labels));
+    }
+    Ok(sets.examples)
+}
+
+/// The rows of a file with a number each.
+fn numbered(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<ScoredText>> {
+    let scores = score::load(file, &options_of(args, model, false)?)?;
+    check(model, scores.examples.iter().map(|example| example.text.as_str()))?;
+    Ok(scores.examples)
 }

@@ -269,29 +269,6 @@ impl Changed {
     }
 }
 
-/// A classifier that gives each text one class.
-pub(super) fn with_classes(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static TextClassifier> {
-    let kind = ModelKind::of(folder)?;
-    let what = match kind {
-        ModelKind::Classifier => {
-            let model = load::classifier(folder, precision)?;
-            if model.config().problem.is_one_class() {
-                return Ok(model);
-            }
-            match model.config().problem.number() {
-                Some(_) => tr!("a predictor of numbers", "数値を予測するモデル"),
-                None => tr!("a classifier of several labels a text", "1 つのテキストに複数のラベルを付けるモデル"),
-            }
-        }
-        _ => kind.describe().to_owned(),
-    };
-    Err(Usage(tr!(
-        "--errors: for models that give each text one class; this model is {what}. `chumoku eval` has the scores of its answers",
-        "--errors: テキストごとに 1 つのクラスを答えるモデルで使えます。このモデルは{what}です。予測の評価は `chumoku eval` で表示できます"
-    ))
-    .into())
-}
-
 /// How many words of a long text have been left out so far, or errors explained, on standard error.
 pub(super) struct LeftOut {
     last: Instant,

@@ -9,7 +9,7 @@ use chumoku::lang::lang;
 use chumoku::nn::{BodyConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{
-    Caution, ModelKind, NgramClassifier, SideColumn, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
+    Caution, ModelKind, NgramClassifier, Problem, SideColumn, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
     TextTranslator, tr,
 };
 use serde_json::{Map, Value, json};
@@ -170,28 +170,43 @@ impl About {
         self.line(["abstain", "保留"], text);
     }
 
-    fn classifier(&mut self, model: &TextClassifier) {
-        let config = model.config();
-        let n = thousands(config.labels.len());
-        let version = &config.chumoku_version;
-        if let Some(number) = config.problem.number() {
+    /// What a predictor tells of a text, and the names and the tree of its classes or labels.
+    fn problem(
+        &mut self,
+        (problem, labels, tree): (&Problem, &[String], Option<&Hierarchy>),
+        version: &str,
+        is_alone: bool,
+    ) {
+        let n = thousands(labels.len());
+        let by = if is_alone { lang().pick(", by n-grams alone", "（n-gram のみ）") } else { "" };
+        if let Some(number) = problem.number() {
             let [least, most] = number.scale.range;
-            let text =
-                tr!("a number for each text, from {least} to {most}", "テキストごとの数値（{least} から {most}）");
+            let text = tr!(
+                "a number for each text, from {least} to {most}{by}",
+                "テキストごとの数値（{least} から {most}）{by}"
+            );
             self.task("score", version, text);
             self.put("range", json!([least, most]));
-        } else {
-            match config.problem.is_one_class() {
-                true => self.task("classify", version, tr!("one of {n} classes for each text", "{n} クラスの分類")),
-                false => self.task(
-                    "labels",
-                    version,
-                    tr!("any of {n} labels for each text", "{n} 個のラベルのうちいくつでも"),
-                ),
-            }
-            self.labels(&config.labels);
-            self.levels(config.hierarchy.as_ref());
+            return;
         }
+        match problem.is_one_class() {
+            true => {
+                self.task("classify", version, tr!("one of {n} classes for each text{by}", "{n} クラスの分類{by}"));
+            }
+            false => self.task(
+                "labels",
+                version,
+                tr!("any of {n} labels for each text{by}", "{n} 個のラベルのうちいくつでも{by}"),
+            ),
+        }
+        self.labels(labels);
+        self.levels(tree);
+    }
+
+    fn classifier(&mut self, model: &TextClassifier) {
+        let config = model.config();
+        let told = (&config.problem, &config.labels[..], config.hierarchy.as_ref());
+        self.problem(told, &config.chumoku_version, false);
         self.reads(config.reads_pairs(), config.columns());
         self.network(&config.model.body, model.num_parameters());
         self.tokens(config.model.vocab_size, config.max_tokens());
@@ -211,14 +226,8 @@ impl About {
 
     fn ngrams(&mut self, model: &NgramClassifier) {
         let config = model.config();
-        let n = thousands(config.labels.len());
-        self.task(
-            "classify",
-            &config.chumoku_version,
-            tr!("one of {n} classes for each text, by n-grams alone", "{n} クラスの分類（n-gram のみ）"),
-        );
-        self.labels(&config.labels);
-        self.levels(config.hierarchy.as_ref());
+        let told = (&config.problem, &config.labels[..], config.hierarchy.as_ref());
+        self.problem(told, &config.chumoku_version, true);
         self.reads(config.reads_pairs(), model.columns());
         let features = thousands(model.num_features());
         self.features(model.num_features(), tr!("{features} in a linear model", "{features} 個の線形モデル"));

@@ -51,22 +51,28 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
 }
 
-/// Trains the n-gram model alone.
-fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> anyhow::Result<ExitCode> {
+/// Refuses what only a network has.
+pub(super) fn check_ngrams(args: &Train) -> Result<(), Usage> {
     if args.epochs.is_some() {
         let problem = tr!(
             "--epochs: an n-gram model is not trained in epochs; leave it out",
             "--epochs: n-gram モデルの学習にエポックはありません。指定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(Usage(problem));
     }
     if args.parts.is_some() {
         let problem = tr!(
             "--parts: an n-gram model is not trained in batches; leave it out",
             "--parts: n-gram モデルの学習にバッチはありません。指定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(Usage(problem));
     }
+    Ok(())
+}
+
+/// Trains the n-gram model alone.
+fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> anyhow::Result<ExitCode> {
+    check_ngrams(args)?;
     let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
     let trained = session.train(|training| match args.tune {
         Some(budget) => tune_ngrams(data, budget, training),

@@ -1,19 +1,20 @@
 //! Training a classifier of any number of labels a text.
 
-use super::classify::{next, scored_on, this_model};
+use super::classify::{check_ngrams, next, scored_on, this_model};
 use super::{Session, check_watched, hierarchy};
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::{SeveralLabels, Train};
+use crate::args::{Model, SeveralLabels, Train};
 use crate::commands::read_options;
 use crate::harmless;
 use crate::progress::tell;
-use crate::report::{fit, label_levels, right, several_labels};
+use crate::report::{fit, label_levels, right, several_labels, sure_answers};
 use chumoku::ModelKind;
+use chumoku::answers::Predictor;
 use chumoku::data::{LabelSets, ReadOptions, load_label_sets, thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{LabelScores, LabelsOutcome, TrainingData, network_name, train_labels};
+use chumoku::train::{LabelScores, NgramLabelsOutcome, TrainingData, network_name, train_labels, train_ngram_labels};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -22,11 +23,31 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
     describe(&data);
+    if args.model() == Model::Ngrams {
+        check_ngrams(args)?;
+        let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
+        let trained = session.train(|training| train_ngram_labels(&data, training))?;
+        let Some(NgramLabelsOutcome { model, metrics, test, most_frequent, .. }) = trained else {
+            return Ok(session.interrupted());
+        };
+        let rows = [(this_model(), &test), (commonest(), &most_frequent)];
+        return session.finish(false, &metrics, |place| show(&rows, Predictor::Ngrams(&model), &metrics, place));
+    }
     check_watched(args, &data)?;
     let session = Session::new(args, ModelKind::Classifier, threads, start)?;
     let trained = session.train(|training| train_labels(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
+    let noun = network_name(outcome.model.config().model.body.network());
+    let alone = tr!("  its {noun} alone", "  {noun}単独");
+    let [attention, ngrams, frequent] = &outcome.parts;
+    let rows: [(&str, &LabelScores); 4] = [
+        (this_model(), &outcome.test),
+        (&alone, attention),
+        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
+        (commonest(), frequent),
+    ];
+    let model = Predictor::Classifier(&outcome.model);
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&rows, model, &outcome.metrics, place))
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions, several: &SeveralLabels) -> anyhow::Result<LabelSets> {
@@ -86,28 +107,30 @@ fn describe(data: &TrainingData<Vec<u32>>) {
     data.notes.iter().for_each(|note| tell(["note", "注記"], note));
 }
 
-/// The scores beside the baselines.
-fn show(outcome: &LabelsOutcome, place: &Path) -> anyhow::Result<()> {
+/// What tables call the baseline.
+fn commonest() -> &'static str {
+    lang().pick("baseline: commonest label", "比較対象: 最も多いラベル")
+}
+
+/// The scores of a model, which is the first, beside the baselines.
+fn show(
+    rows: &[(&str, &LabelScores)],
+    model: Predictor<'_>,
+    metrics: &serde_json::Value,
+    place: &Path,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let scores = &outcome.test;
+    let scores = rows[0].1;
     if let Some(warning) = scores.warning() {
         writeln!(out, "{}\n", crate::report::filled(&warning))?;
     }
-    writeln!(out, "{}\n", scored_on(&outcome.metrics, scores.rows))?;
-    let noun = network_name(outcome.model.config().model.body.network());
-    let alone = tr!("  its {noun} alone", "  {noun}単独");
-    let [attention, ngrams, frequent] = &outcome.parts;
-    let rows: Vec<(&str, &LabelScores)> = vec![
-        (this_model(), scores),
-        (&alone, attention),
-        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
-        (lang().pick("baseline: commonest label", "比較対象: 最も多いラベル"), frequent),
-    ];
-    write!(out, "{}{}", comparison(&rows), label_levels(&rows))?;
-    let thresholds = outcome.model.config().problem.labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
+    writeln!(out, "{}\n", scored_on(metrics, scores.rows))?;
+    write!(out, "{}{}", comparison(rows), label_levels(rows))?;
+    let thresholds = model.problem().labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
     write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
-    write!(out, "{}", crate::report::folds(&outcome.metrics["folds"]))?;
-    write!(out, "\n{}", next(place, false, true, outcome.model.config().reads_pairs()))?;
+    write!(out, "{}", sure_answers(&metrics["abstain"]))?;
+    write!(out, "{}", crate::report::folds(&metrics["folds"]))?;
+    write!(out, "\n{}", next(place, false, true, model.reads_pairs()))?;
     Ok(())
 }
 

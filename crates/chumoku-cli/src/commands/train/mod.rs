@@ -50,12 +50,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         return Err(Usage(problem).into());
     }
     let asks = matches!(task, TaskName::Labels | TaskName::Score);
-    let has_networks = task == TaskName::Classify || asks && args.model() != Model::Ngrams;
-    if !has_networks && args.model() != Model::Transformer {
+    if !(asks || task == TaskName::Classify) && args.model() != Model::Transformer {
         let name = args.model().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
-            "--model {name}: only classifiers of one class a text can be of n-grams alone, and only classifiers recurrent networks; leave it out, or give --task classify",
-            "--model {name}: n-gram だけのモデルは 1 テキスト 1 クラスの分類器だけ、再帰型ネットワークは分類器だけで選べます。指定を外すか、--task classify を指定してください"
+            "--model {name}: only what tells classes, labels or numbers can be of n-grams alone or a recurrent network; leave it out, or \
+             give --task classify, --task labels or --task score",
+            "--model {name}: n-gram だけのモデルと再帰型ネットワークは、クラス、複数のラベル、数値の予測だけで選べます。指定を外すか、\
+             --task classify、--task labels、--task score のどれかを指定してください"
         );
         return Err(Usage(problem).into());
     }

@@ -1,18 +1,20 @@
 //! Training a predictor of a number for each text.
 
-use super::classify::{next, scored_on, this_model};
+use super::classify::{check_ngrams, next, scored_on, this_model};
 use super::{Session, check_watched};
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::Train;
+use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
 use crate::commands::read_options;
 use crate::progress::tell;
-use crate::report::{fit, right};
+use crate::report::{fit, right, sure_answers};
 use chumoku::ModelKind;
 use chumoku::data::{ReadOptions, ScoredTexts, load_scores, thousands};
 use chumoku::lang::lang;
-use chumoku::train::{NumberOutcome, NumberScores, TrainingData, figure, network_name, train_number};
+use chumoku::train::{
+    NgramNumberOutcome, NumberScores, TrainingData, figure, network_name, train_ngram_number, train_number,
+};
 use chumoku::{Measured, tr};
 use chumoku_view::{Content, Figure, Scatter};
 use std::io::Write;
@@ -23,11 +25,33 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
     describe(&data);
+    if args.model() == Model::Ngrams {
+        check_ngrams(args)?;
+        let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
+        let trained = session.train(|training| train_ngram_number(&data, training))?;
+        let Some(NgramNumberOutcome { model, metrics, test, median, points, .. }) = trained else {
+            return Ok(session.interrupted());
+        };
+        let (rows, pairs) = ([(this_model(), &test), (always_median(), &median)], model.config().reads_pairs());
+        return session.finish(false, &metrics, |place| show(&rows, &points, &metrics, (place, pairs)));
+    }
     check_watched(args, &data)?;
     let session = Session::new(args, ModelKind::Classifier, threads, start)?;
     let trained = session.train(|training| train_number(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
+    let noun = network_name(outcome.model.config().model.body.network());
+    let alone = tr!("  its {noun} alone", "  {noun}単独");
+    let [attention, ngrams, median] = &outcome.parts;
+    let rows: [(&str, &NumberScores); 4] = [
+        (this_model(), &outcome.test),
+        (&alone, attention),
+        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
+        (always_median(), median),
+    ];
+    let pairs = outcome.model.config().reads_pairs();
+    session.finish(outcome.interrupted, &outcome.metrics, |place| {
+        show(&rows, &outcome.points, &outcome.metrics, (place, pairs))
+    })
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<ScoredTexts> {
@@ -83,27 +107,29 @@ fn short(x: f64) -> String {
     if text.len() <= 12 { text } else { figure(x) }
 }
 
-/// The scores beside the baselines.
-fn show(outcome: &NumberOutcome, place: &Path) -> anyhow::Result<()> {
+/// What tables call the baseline.
+fn always_median() -> &'static str {
+    lang().pick("baseline: always the median", "比較対象: 常に中央値")
+}
+
+/// The scores of a model, which is the first, beside the baselines; and what to do with its folder.
+fn show(
+    rows: &[(&str, &NumberScores)],
+    points: &[[f64; 2]],
+    metrics: &serde_json::Value,
+    (place, reads_pairs): (&Path, bool),
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    let scores = &outcome.test;
+    let scores = rows[0].1;
     if let Some(warning) = scores.warning() {
         writeln!(out, "{}\n", crate::report::filled(&warning))?;
     }
-    writeln!(out, "{}\n", scored_on(&outcome.metrics, scores.rows))?;
-    let noun = network_name(outcome.model.config().model.body.network());
-    let alone = tr!("  its {noun} alone", "  {noun}単独");
-    let [attention, ngrams, median] = &outcome.parts;
-    let rows: Vec<(&str, &NumberScores)> = vec![
-        (this_model(), scores),
-        (&alone, attention),
-        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
-        (lang().pick("baseline: always the median", "比較対象: 常に中央値"), median),
-    ];
-    write!(out, "{}", comparison(&rows))?;
-    write!(out, "\n{}", details(scores, &outcome.points))?;
-    write!(out, "{}", crate::report::folds(&outcome.metrics["folds"]))?;
-    write!(out, "\n{}", next(place, false, true, outcome.model.config().reads_pairs()))?;
+    writeln!(out, "{}\n", scored_on(metrics, scores.rows))?;
+    write!(out, "{}", comparison(rows))?;
+    write!(out, "\n{}", details(scores, points))?;
+    write!(out, "{}", sure_answers(&metrics["abstain"]))?;
+    write!(out, "{}", crate::report::folds(&metrics["folds"]))?;
+    write!(out, "\n{}", next(place, false, true, reads_pairs))?;
     Ok(())
 }
 

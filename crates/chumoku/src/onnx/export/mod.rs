@@ -12,7 +12,8 @@ mod recurrent;
 mod writer;
 
 use crate::hierarchy::Hierarchy;
-use crate::text_classifier::{Problem, TextClassifier};
+use crate::problem::Problem;
+use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use graph::{Attribute, Axis, Graph, Kind};
 use network::Network;

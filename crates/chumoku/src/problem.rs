@@ -1,0 +1,227 @@
+//! What a text is told: one class, any number of labels, or a number; and how that follows from what the halves of a predictor say.
+
+use crate::hierarchy::Hierarchy;
+use crate::label_blend::LabelBlend;
+use crate::number::{Estimate, Measured, NumberBlend, rearrange};
+use crate::prediction::Prediction;
+use crate::scoring::{LabelScores, NumberScores, Rows};
+use crate::thresholds::Thresholds;
+use crate::{Error, Result, tr};
+use serde::{Deserialize, Serialize};
+
+/// What a text is told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Problem {
+    /// One class of several that exclude each other; [`ModelConfig::blend`](crate::ModelConfig::blend) joins the two halves.
+    #[default]
+    OneClass,
+    /// Any number of labels; this joins the two halves, and says from which probability on a label is predicted.
+    Labels(LabelBlend),
+    /// A number; this joins the two halves' answers to whether it lies above each threshold, and says how far it may be off.
+    Number(NumberBlend),
+}
+
+impl Problem {
+    /// Whether classes exclude each other.
+    pub fn is_one_class(&self) -> bool {
+        matches!(self, Problem::OneClass)
+    }
+
+    /// How labels are told, if there may be several.
+    pub fn labels(&self) -> Option<&LabelBlend> {
+        match self {
+            Problem::Labels(blend) => Some(blend),
+            Problem::OneClass | Problem::Number(_) => None,
+        }
+    }
+
+    /// How a number is told, if it is one.
+    pub fn number(&self) -> Option<&NumberBlend> {
+        match self {
+            Problem::Number(blend) => Some(blend),
+            Problem::OneClass | Problem::Labels(_) => None,
+        }
+    }
+
+    /// What joins the log-odds of the two halves, if each output is a question of its own.
+    pub(crate) fn questions(&self) -> Option<&LabelBlend> {
+        match self {
+            Problem::OneClass => None,
+            Problem::Labels(blend) => Some(blend),
+            Problem::Number(number) => Some(&number.blend),
+        }
+    }
+
+    /// Probabilities from the log-odds of the network and of the n-grams, if each output is a question of its own; labels may stand
+    /// in a tree.
+    pub(crate) fn probabilities(
+        &self,
+        tree: Option<&Hierarchy>,
+        attention: &[f32],
+        ngrams: Option<&[f32]>,
+    ) -> Option<Vec<f32>> {
+        let mut probabilities = self.questions()?.probabilities(attention, ngrams);
+        if self.number().is_some() {
+            rearrange(&mut probabilities);
+        }
+        if let Some(tree) = tree {
+            tree.cap(&mut probabilities);
+        }
+        Some(probabilities)
+    }
+
+    /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
+    pub(crate) fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
+        let Some(blend) = self.questions() else { return vec![prediction.class()] };
+        let is_predicted = |&label: &usize| prediction.probabilities[label] >= blend.thresholds[label];
+        prediction.ranked().into_iter().filter(is_predicted).collect()
+    }
+
+    /// The number that a prediction stands for, and its interval, if it is one.
+    pub(crate) fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
+        self.number().map(|blend| blend.estimate(&prediction.probabilities))
+    }
+
+    /// The class, label or threshold that is to be explained: the most probable, or the threshold that a number is least certain
+    /// to lie above.
+    pub(crate) fn questioned(&self, prediction: &Prediction) -> usize {
+        if self.number().is_none() {
+            return prediction.class();
+        }
+        let distance = |&class: &usize| (prediction.probabilities[class] - 0.5).abs();
+        let all = 0..prediction.probabilities.len();
+        all.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
+    }
+
+    /// How sure the answer is: the probability of the class, of these labels and no others, or of the level nearest to the number.
+    pub(crate) fn sureness(&self, prediction: &Prediction) -> f32 {
+        match self {
+            Problem::OneClass => prediction.probabilities[prediction.class()],
+            Problem::Labels(blend) => blend.sureness(&prediction.probabilities),
+            Problem::Number(number) => number.sureness(&prediction.probabilities),
+        }
+    }
+
+    /// Of each row how sure the answer is, and whether it is right: exactly the row's labels.
+    pub(crate) fn sure_labels(&self, rows: &Rows<Vec<u32>>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
+        let Some(blend) = self.labels() else { return Vec::new() };
+        let of_row = |(p, truth): (&Prediction, &Vec<u32>)| {
+            (blend.sureness(&p.probabilities), blend.predicted(&p.probabilities) == *truth)
+        };
+        predictions.iter().zip(&rows.labels).map(of_row).collect()
+    }
+
+    /// The same of numbers that are levels: whether the nearest level is the row's number. Nothing of other numbers.
+    pub(crate) fn sure_numbers(&self, rows: &Rows<Measured>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
+        let Some(blend) = self.number().filter(|blend| blend.scale.has_levels()) else { return Vec::new() };
+        let of_row = |(p, truth): (&Prediction, &Measured)| {
+            let told = blend.estimate(&p.probabilities).score;
+            (blend.sureness(&p.probabilities), blend.scale.is_level(told, truth.number))
+        };
+        predictions.iter().zip(&rows.labels).map(of_row).collect()
+    }
+
+    /// How good the labels are that are told of rows with these predictions, resampled with `seed`.
+    ///
+    /// # Errors
+    /// If no labels are told.
+    pub(crate) fn label_scores(
+        &self,
+        rows: &Rows<Vec<u32>>,
+        predictions: Vec<Prediction>,
+        (labels, tree): (&[String], Option<&Hierarchy>),
+        seed: u64,
+    ) -> Result<LabelScores> {
+        let Problem::Labels(blend) = self else {
+            return Err(Error::Setting(tr!(
+                "this model does not give labels: score it on a file of what it was trained to tell",
+                "このモデルが答えるのは複数のラベルではありません。学習したものと同じ種類のファイルで評価してください"
+            )));
+        };
+        let found: Vec<Vec<f32>> = predictions.into_iter().map(|p| p.probabilities).collect();
+        let predicted: Vec<Vec<u32>> = found.iter().map(|p| blend.predicted(p)).collect();
+        let scores = LabelScores::of(&rows.labels, &predicted, Some(&found), labels, seed);
+        Ok(scores.at_levels(tree))
+    }
+
+    /// How good the numbers are that are told of rows with these predictions, and the true and the predicted number of each row.
+    ///
+    /// # Errors
+    /// If no numbers are told.
+    pub(crate) fn number_scores(
+        &self,
+        rows: &Rows<Measured>,
+        predictions: &[Prediction],
+        seed: u64,
+    ) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        let blend = self.told_number()?;
+        let found: Vec<Estimate> = predictions.iter().map(|p| blend.estimate(&p.probabilities)).collect();
+        let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
+        let predicted: Vec<f64> = found.iter().map(|estimate| estimate.score).collect();
+        let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.scale, seed);
+        Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
+    }
+
+    /// How a number is told.
+    ///
+    /// # Errors
+    /// If none is.
+    pub(crate) fn told_number(&self) -> Result<&NumberBlend> {
+        self.number().ok_or_else(|| {
+            Error::Setting(tr!(
+                "this model gives classes and no numbers: score it on a file of labels",
+                "このモデルは数値ではなくクラスを答えます。ラベルの付いたファイルで評価してください"
+            ))
+        })
+    }
+
+    /// Sets from which probability on each class is the answer, or of labels that do not exclude each other, each label; those
+    /// without one stay as they are. Thresholds of classes are returned, those of labels are its own.
+    ///
+    /// # Errors
+    /// If numbers are told, or every class has a threshold, so that there may be no answer.
+    pub(crate) fn set_thresholds(
+        &mut self,
+        least: &[Option<f32>],
+        (classes, tree): (usize, Option<&Hierarchy>),
+    ) -> Result<Option<Thresholds>> {
+        match self {
+            Problem::OneClass => return Thresholds::checked(least, classes).map(Some),
+            Problem::Labels(blend) => {
+                let given = blend.thresholds.iter_mut().zip(least);
+                given.for_each(|(threshold, least)| *threshold = least.unwrap_or(*threshold));
+                tree.into_iter().for_each(|tree| tree.raise(&mut blend.thresholds));
+            }
+            Problem::Number(_) => {
+                return Err(Error::Setting(tr!(
+                    "thresholds: this model gives each text a number and no classes",
+                    "しきい値: このモデルが答えるのはクラスではなく数値です"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is wrong with it for so many labels that may stand in a tree, if anything.
+    pub(crate) fn check(&self, labels: usize, tree: Option<&Hierarchy>) -> Result<(), String> {
+        match self {
+            Problem::OneClass => Ok(()),
+            Problem::Labels(blend) => blend.check(labels).and_then(|()| check_closed(tree)),
+            Problem::Number(number) => number.check(labels),
+        }
+    }
+}
+
+/// What is wrong with the tree of labels that do not exclude each other, if anything: each node is one.
+fn check_closed(tree: Option<&Hierarchy>) -> Result<(), String> {
+    let Some((nodes, labels)) = tree.map(|tree| (tree.nodes().len(), tree.parents().len())) else { return Ok(()) };
+    if nodes == labels {
+        return Ok(());
+    }
+    Err(tr!(
+        "hierarchy: expected each of its {nodes} nodes to be a label, found {labels} labels",
+        "hierarchy: {nodes} 個の節のすべてがラベルである必要がありますが、ラベルは {labels} 個です"
+    ))
+}

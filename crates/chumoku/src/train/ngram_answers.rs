@@ -1,0 +1,265 @@
+//! Training n-grams alone to tell labels or a number: no network, no steps.
+
+use super::beside::Worth;
+use super::card::{data_section, promises, report_rows, risk_coverage, use_section};
+use super::folds::cross_validate;
+use super::halves::LogOdds;
+use super::joined_labels::LabelRows;
+use super::ngrams::{fit, limits, refit, seen};
+use super::number::of_median;
+use super::strongest::{section, strongest};
+use super::target::Target;
+use super::training::{Training, write_folder};
+use super::{Event, LabelScores, NumberScores, TrainOptions, TrainingData};
+use crate::caution::Caution;
+use crate::lang::wording::thousands;
+use crate::ngram::NgramModel;
+use crate::number::{Measured, NumberBlend};
+use crate::problem::Problem;
+use crate::scoring::Rows;
+use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
+use crate::{ModelKind, Result, stages, tr};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// How the training of an n-gram model that tells labels ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NgramLabelsOutcome {
+    /// The model, as it was saved.
+    pub model: NgramClassifier,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test rows.
+    pub test: LabelScores,
+    /// Scores on the same rows of always predicting the most frequent label.
+    pub most_frequent: LabelScores,
+}
+
+/// How the training of an n-gram model that tells numbers ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NgramNumberOutcome {
+    /// The model, as it was saved.
+    pub model: NgramClassifier,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test rows.
+    pub test: NumberScores,
+    /// Scores on the same rows of always saying the median of the training rows.
+    pub median: NumberScores,
+    /// The true and the predicted number of each of these rows.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// Trains n-grams alone to tell any number of labels a text and writes the model folder `out`.
+///
+/// It tells what the n-grams alone of [`train_labels`](super::train_labels) are reported with.
+///
+/// # Errors
+/// As for [`train_ngram_classifier`](super::train_ngram_classifier).
+pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Result<NgramLabelsOutcome> {
+    training.begin(ModelKind::Ngrams)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
+    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+        let test = train_ngram_labels(data, training)?.test;
+        Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
+    })?;
+    let alone = train(data, (options, stop), observe, &|log_odds, known| {
+        let rows = LabelRows { data, attention: log_odds, ngrams: None };
+        let blend = rows.fit();
+        let caution = rows.caution(&blend, known);
+        (Problem::Labels(blend.of_ngrams()), caution)
+    })?;
+
+    let _stage = stages::begin(stages::REPORT);
+    let (rows, part) = report_rows(data);
+    let predictions = alone.model.predict(&rows.texts())?;
+    let NgramClassifierConfig { problem, caution, .. } = alone.model.config();
+    let sure = problem.sure_labels(rows, &predictions);
+    let test = problem.label_scores(rows, predictions, (&data.labels, data.hierarchy.as_ref()), options.seed)?;
+    let most_frequent = super::labels::most_frequent(data, rows, options.seed);
+    let mut metrics = alone.metrics(data, options, folds);
+    metrics["task"] = "labels".into();
+    metrics["labels"] = json!(data.labels);
+    metrics["blend"] = json!(problem.labels());
+    metrics["scored_on"] = part.into();
+    metrics["micro_f1"] = test.micro_f1.into();
+    metrics["macro_f1"] = test.macro_f1.into();
+    metrics["scores"] = json!(test);
+    metrics["parts"] = json!({ "most_frequent": most_frequent });
+    metrics["abstain"] = promises(caution.as_ref(), (&sure, &[])).into();
+    metrics["risk_coverage"] = json!(risk_coverage(&sure));
+    metrics["strongest_ngrams"] = strongest(Some(&alone.model.ngrams), data);
+
+    let mut card = tr!("# Text classifier, {} labels\n\n", "# テキスト分類モデル（{} ラベル）\n\n", data.labels.len());
+    card += &warned(test.warning());
+    card += &tr!(
+        "A linear model over {} n-grams for each label, trained from scratch with Chumoku {}; no network. A text gets any number of \
+         {} labels.\n\n",
+        "{} 個の n-gram による、ラベルごとの線形モデルです。Chumoku {} でゼロから学習しました。ネットワークは使っていません。テキストには \
+         {} 個のラベルのうちいくつでも付きます。\n\n",
+        thousands(alone.model.num_features()),
+        env!("CARGO_PKG_VERSION"),
+        data.labels.len()
+    );
+    let names = [super::labels::this_model(), super::labels::always_most_frequent()];
+    card += &super::labels::score_table(&names, (&test, std::slice::from_ref(&most_frequent)), part);
+    card += &super::labels::label_table(&test, problem.labels());
+    card += &data_section(data, options.seed);
+    card += &limits();
+    card += &use_section(data.reads_pairs());
+    card += &section(&metrics["strongest_ngrams"]);
+    let Alone { model, .. } = alone.write(data, (options, out), &metrics, card)?;
+    Ok(NgramLabelsOutcome { model, metrics, test, most_frequent })
+}
+
+/// Trains n-grams alone to tell a number for each text and writes the model folder `out`.
+///
+/// It tells what the n-grams alone of [`train_number`](super::train_number) are reported with.
+///
+/// # Errors
+/// As for [`train_ngram_classifier`](super::train_ngram_classifier).
+pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>) -> Result<NgramNumberOutcome> {
+    training.begin(ModelKind::Ngrams)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
+    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+        let test = train_ngram_number(data, training)?.test;
+        Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
+    })?;
+    let alone = train(data, (options, stop), observe, &|log_odds, known| {
+        let (blend, sure) = NumberBlend::fit_sure(&data.scale, log_odds, &[], &data.valid.labels);
+        let caution = super::number::caution(data, &sure, known);
+        (Problem::Number(blend.of_ngrams()), caution)
+    })?;
+
+    let _stage = stages::begin(stages::REPORT);
+    let (rows, part) = report_rows(data);
+    let predictions = alone.model.predict(&rows.texts())?;
+    let NgramClassifierConfig { problem, caution, .. } = alone.model.config();
+    let sure = problem.sure_numbers(rows, &predictions);
+    let (test, points) = problem.number_scores(rows, &predictions, options.seed)?;
+    let numbers: Vec<f64> = points.iter().map(|[truth, _]| *truth).collect();
+    let median = of_median(data, &numbers, options.seed);
+    let mut metrics = alone.metrics(data, options, folds);
+    metrics["task"] = "score".into();
+    metrics["blend"] = json!(problem.number());
+    metrics["scored_on"] = part.into();
+    metrics["mean_absolute_error"] = test.mean_absolute_error.into();
+    metrics["r2"] = test.r2.into();
+    metrics["spearman"] = test.spearman.into();
+    metrics["coverage"] = json!(test.coverage);
+    metrics["scores"] = json!(test);
+    metrics["parts"] = json!({ "median": median });
+    metrics["abstain"] = promises(caution.as_ref(), (&sure, &[])).into();
+    metrics["risk_coverage"] = json!(risk_coverage(&sure));
+
+    let mut card = tr!("# Predictor of a number for each text\n\n", "# テキストごとの数値の予測モデル\n\n");
+    card += &warned(test.warning());
+    let [least, most] = data.scale.range;
+    card += &tr!(
+        "A linear model over {} n-grams for each of {} thresholds, trained from scratch with Chumoku {}; no network. The numbers of the \
+         training rows lie between {least} and {most}.\n\n",
+        "{} 個の n-gram による、{} 個のしきい値ごとの線形モデルです。Chumoku {} でゼロから学習しました。ネットワークは使っていません。\
+         学習データの数値は {least} から {most} までです。\n\n",
+        thousands(alone.model.num_features()),
+        data.scale.thresholds.len(),
+        env!("CARGO_PKG_VERSION")
+    );
+    let names = [super::number::this_model(), super::number::always_median()];
+    card += &super::number::score_table(&names, (&test, std::slice::from_ref(&median)), part);
+    card += &data_section(data, options.seed);
+    card += &limits();
+    card += &use_section(data.reads_pairs());
+    let Alone { model, .. } = alone.write(data, (options, out), &metrics, card)?;
+    Ok(NgramNumberOutcome { model, metrics, test, median, points })
+}
+
+/// A trained model, and what is to be reported of its training.
+struct Alone {
+    model: NgramClassifier,
+    worth: Option<Worth>,
+    c: Option<f32>,
+    valid_loss: Option<f64>,
+}
+
+/// What is told from the validation rows' log-odds and shares of known n-grams, and when to tell nothing.
+type Told<'a> = &'a dyn Fn(&LogOdds, &[f32]) -> (Problem, Option<Caution>);
+
+/// Trains: the penalty, and what is told, by the validation rows; then once more with them.
+fn train<A: Target>(
+    data: &TrainingData<A>,
+    (options, stop): (&TrainOptions, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+    told: Told<'_>,
+) -> Result<Alone> {
+    let settings = (&options.set.ngrams(), None);
+    let chosen = fit(data, "n-grams", settings, stop, observe)?;
+    let (c, valid_loss) = chosen.model.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
+    let (problem, caution) = of_valid(&chosen.model, &data.valid, told);
+    let ngrams = refit(data, &chosen.model, chosen.found, settings, stop, observe)?;
+    let config = NgramClassifierConfig {
+        model_type: ModelKind::Ngrams.model_type().into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        labels: data.labels.clone(),
+        problem,
+        hierarchy: data.hierarchy.clone(),
+        scale: 1.0,
+        caution,
+        ngrams: ngrams.scheme().clone(),
+    };
+    let model = NgramClassifier { config, ngrams, thresholds: None };
+    Ok(Alone { model, worth: chosen.worth, c, valid_loss })
+}
+
+fn of_valid<A: Target>(model: &NgramModel, valid: &Rows<A>, told: Told<'_>) -> (Problem, Option<Caution>) {
+    let texts = valid.texts();
+    let log_odds: LogOdds = model.logits_of(&texts).chunks_exact(model.num_classes()).map(<[f32]>::to_vec).collect();
+    let known: Vec<f32> = texts.iter().map(|text| model.known_share(text)).collect();
+    told(&log_odds, &known)
+}
+
+impl Alone {
+    /// What all of them have in `metrics.json`.
+    fn metrics<A: Target>(&self, data: &TrainingData<A>, options: &TrainOptions, folds: Option<Value>) -> Value {
+        json!({
+            "chumoku_version": env!("CARGO_PKG_VERSION"),
+            "task": null,
+            "model": "ngrams",
+            "seed": options.seed,
+            "interrupted": false,
+            "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+            "data_sha256": data.fingerprint(),
+            "features": self.model.num_features(),
+            "c": self.c,
+            "valid": self.valid_loss.map(|loss| json!({ "log_loss": loss })),
+            "folds": folds,
+            "columns": self.worth.as_ref().map(|worth| worth.to_json(&data.columns)),
+            "notes": data.notes,
+        })
+    }
+
+    /// Writes the folder.
+    fn write<A: Target>(
+        self,
+        data: &TrainingData<A>,
+        (options, out): (&TrainOptions, &Path),
+        metrics: &Value,
+        mut card: String,
+    ) -> Result<Alone> {
+        self.worth.iter().for_each(|worth| card += &worth.section(&data.columns));
+        let mut files = self.model.files();
+        files.push(seen(data, options)?);
+        let _stage = stages::begin(stages::WRITING);
+        write_folder(out, files, metrics, card)?;
+        Ok(self)
+    }
+}
+
+/// What must be known before any figure.
+fn warned(warning: Option<String>) -> String {
+    warning.map_or(String::new(), |warning| format!("**{warning}**\n\n"))
+}
