@@ -9,7 +9,7 @@
 //! How weights and gradients travel is not decided here: [`Leader`] and [`Helper`] are what a transport has to do.
 
 use super::parts::{Learnt, shares};
-use super::run::{Place, Trainable};
+use super::trainable::{Place, Trainable};
 use crate::params::Params;
 use crate::{Error, Result, tr};
 use chumoku_kernels::weighted_sum;
@@ -94,7 +94,12 @@ pub fn joined(learnt: &[Learnt], grads: &[&[f32]], sum: &mut [f32]) -> Result<Le
     let (shares, whole) = shares(learnt);
     if let Some((first, others)) = grads.split_first() {
         if first.len() != sum.len() {
-            let problem = format!("expected gradients of {} numbers, got {}", sum.len(), first.len());
+            let problem = tr!(
+                "adding gradients: expected {} numbers, got {}",
+                "勾配の加算: 値は {} 個のはずですが、{} 個です",
+                sum.len(),
+                first.len()
+            );
             return Err(Error::Setting(problem));
         }
         sum.copy_from_slice(first);

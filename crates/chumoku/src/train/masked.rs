@@ -4,9 +4,10 @@
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
 use super::parts::{Learnt, parts_for};
-use super::run::{Evaluation, Metric, Place, Trainable, plan_json, run, sha256_of};
+use super::run::{plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards;
+use super::trainable::{Evaluation, Metric, Place, Trainable};
 use super::training::{Training, held_out, write_folder};
 use super::{Event, MaskedScores, Settings, batches};
 use crate::data::DocumentParts;

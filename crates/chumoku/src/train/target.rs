@@ -2,7 +2,7 @@
 
 use super::parts::Learnt;
 use super::quick_scores;
-use super::run::{Evaluation, Metric};
+use super::trainable::{Evaluation, Metric};
 use super::{Plan, TrainingData};
 use crate::label_blend::{LabelBlend, sigmoid, thresholds};
 use crate::lang::lang;

@@ -3,9 +3,10 @@
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
 use super::parts::{Learnt, parts_for};
-use super::run::{Evaluation, Place, Trainable, plan_json, run, sha256_of};
+use super::run::{plan_json, run, sha256_of};
 use super::state::Best;
 use super::text_cards::{self, Facts};
+use super::trainable::{Evaluation, Place, Trainable};
 use super::training::{Training, held_out, write_folder};
 use super::watch;
 use super::{Event, Settings, TranslationScores, batches};
