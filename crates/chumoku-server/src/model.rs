@@ -166,6 +166,9 @@ impl Loaded {
         if self.model.reads_pairs() {
             info.insert("reads_pairs".into(), true.into());
         }
+        if matches!(&self.model, Model::Generator(model) if model.has_chat_template()) {
+            info.insert("answers_messages".into(), true.into());
+        }
         let columns: Vec<&str> = self.model.columns().iter().map(|column| column.name.as_str()).collect();
         if !columns.is_empty() {
             info.insert("columns".into(), columns.into());
