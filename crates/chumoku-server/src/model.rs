@@ -163,6 +163,9 @@ impl Loaded {
         info.insert("model_type".into(), self.model.model_type());
         info.insert("kind".into(), self.model.kind().into());
         info.insert("max_input_length".into(), self.model.limit().into());
+        if self.model.predictor().is_some_and(Predictor::tells_numbers) {
+            info.insert("tells_numbers".into(), true.into());
+        }
         if self.model.reads_pairs() {
             info.insert("reads_pairs".into(), true.into());
         }

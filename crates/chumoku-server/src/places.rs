@@ -121,7 +121,12 @@ pub(crate) const PLACES: &[Place] = &[
             ("length_penalty", "number", "Exponent of the length normalisation (default: 0.6)", false),
             ("n_best", "integer", "How many translations of each text are told (default: 1)", false),
             ("alignment", "boolean", "Where each token looks in the source", false),
-            ("stream", "boolean", "Of one text: send each word as soon as the search has it, and where it looks", false),
+            (
+                "stream",
+                "boolean",
+                "Of one text: send each word as soon as the search has it, and where it looks",
+                false,
+            ),
             MODEL,
         ],
         example: r#"{"inputs": "2026-11-20"}"#,

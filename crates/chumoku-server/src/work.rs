@@ -11,7 +11,8 @@ use axum::http::StatusCode;
 use chumoku::answers::{self, continuation};
 use chumoku::sampling::Sampling;
 use chumoku::{
-    ChatMessage, EmbedOptions, FoundSpan, Prediction, Stop, TextGenerator, TranslateOptions, Translation, WrittenPiece, tr,
+    ChatMessage, EmbedOptions, FoundSpan, Prediction, Stop, TextGenerator, TranslateOptions, Translation, WrittenPiece,
+    tr,
 };
 use chumoku_kernels::halt;
 use rayon::{ThreadPool, ThreadPoolBuilder};

@@ -53,7 +53,14 @@ impl Browser {
         let child = Command::new("sh")
             .args(["-c", "exec \"$@\" 3<\"$ORDERS\" 4>\"$TOLD\"", "sh"])
             .arg(program)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+                "--hide-scrollbars",
+            ])
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
             .args(["--remote-debugging-pipe", &format!("--lang={language}")])
             .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
@@ -84,6 +91,8 @@ impl Browser {
         for domain in ["Page", "Runtime", "Network", "Log"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
+        let frames = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true });
+        browser.call("Target.setAutoAttach", frames);
         let agent = browser.eval("navigator.userAgent");
         browser.call("Network.setUserAgentOverride", json!({ "userAgent": agent, "acceptLanguage": language }));
         browser.look(1200, 900, "light");
@@ -107,11 +116,57 @@ impl Browser {
                     assert!(message["error"].is_null(), "{method}: {}", message["error"]);
                     return message["result"].clone();
                 }
-                Ok(message) => self.events.push(message),
+                Ok(message) => self.hear(message),
                 Err(RecvTimeoutError::Timeout) => panic!("{method}: the browser does not answer"),
                 Err(RecvTimeoutError::Disconnected) => panic!("{method}: the browser has ended"),
             }
         }
+    }
+
+    /// Keeps what is told. Frames with a process of their own wait until what they ask for is told too.
+    fn hear(&mut self, message: Value) {
+        if message["method"] == "Target.attachedToTarget" {
+            let session = &message["params"]["sessionId"];
+            for method in ["Network.enable", "Runtime.enable", "Runtime.runIfWaitingForDebugger"] {
+                self.last += 1;
+                let order = json!({ "id": self.last, "method": method, "params": {}, "sessionId": session });
+                self.orders.write_all((order.to_string() + "\0").as_bytes()).unwrap();
+            }
+        }
+        self.events.push(message);
+    }
+
+    /// What an expression gives in the newest frame of the page.
+    #[track_caller]
+    pub fn in_frame(&mut self, expression: &str) -> Value {
+        let session = |event: &Value| event["params"]["sessionId"].as_str().unwrap_or_default().to_owned();
+        let of = |method: &str| {
+            let found = self.events.iter().filter(|event| event["method"] == method);
+            found.map(session).collect::<Vec<String>>()
+        };
+        let gone = of("Target.detachedFromTarget");
+        let attached = of("Target.attachedToTarget").into_iter().rfind(|session| !gone.contains(session));
+        let parameters = json!({ "expression": expression, "returnByValue": true });
+        let found = match attached {
+            Some(session) => {
+                let own = std::mem::replace(&mut self.session, session);
+                let found = self.call("Runtime.evaluate", parameters);
+                self.session = own;
+                found
+            }
+            // One that shares the page's process.
+            None => {
+                let frames = self.call("Page.getFrameTree", json!({}));
+                let frame = frames["frameTree"]["childFrames"].as_array().and_then(|all| all.last());
+                let id = frame.expect("a frame")["frame"]["id"].clone();
+                let world = self.call("Page.createIsolatedWorld", json!({ "frameId": id }));
+                let mut parameters = parameters;
+                parameters["contextId"] = world["executionContextId"].clone();
+                self.call("Runtime.evaluate", parameters)
+            }
+        };
+        assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
+        found["result"]["value"].clone()
     }
 
     /// Opens an address.
@@ -145,7 +200,10 @@ impl Browser {
         while self.eval(&format!("!!({expression})")) != true {
             if Instant::now() > until {
                 let seen = self.eval("document.body.innerText");
-                panic!("never true: {expression}\nroot: {}\nseen: {seen}", self.eval("JSON.stringify({...document.documentElement.dataset})"));
+                panic!(
+                    "never true: {expression}\nroot: {}\nseen: {seen}",
+                    self.eval("JSON.stringify({...document.documentElement.dataset})")
+                );
             }
             std::thread::sleep(Duration::from_millis(40));
         }
@@ -207,6 +265,12 @@ impl Browser {
         }
     }
 
+    /// Puts the focus where the page begins.
+    #[track_caller]
+    pub fn to_the_top(&mut self) {
+        self.eval("document.querySelector('button').focus()");
+    }
+
     /// Presses Tab until an element has the focus; fails where Tab does not lead there.
     #[track_caller]
     pub fn tab_to(&mut self, id: &str) {
@@ -246,10 +310,17 @@ impl Browser {
         );
     }
 
-    /// A picture of the whole page.
+    /// A picture of the whole page, in a window as high as that: frames are drawn where they can be seen.
     pub fn picture(&mut self, file: &Path) {
+        let size = self.eval("[innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]");
+        let (width, height) = (size[0].as_u64().unwrap(), size[1].as_u64().unwrap());
+        let mut metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
+        self.call("Emulation.setDeviceMetricsOverride", metrics.clone());
+        std::thread::sleep(Duration::from_millis(300));
         let shot = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true }));
         std::fs::write(file, bytes_of(shot["data"].as_str().unwrap())).unwrap();
+        metrics["height"] = 900.into();
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
     /// The addresses that were asked for.

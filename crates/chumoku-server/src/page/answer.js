@@ -83,7 +83,7 @@ function modelsOf(room, fits) {
   const old = remembered('sessionStorage', select.id);
   if (list.some(model => model.model_id === old)) select.value = old;
   select.parentElement.hidden = list.length < 2;
-  const say = () => [...select.options].forEach((option, i) => { option.textContent = `${list[i].model_id} (${T.kinds[list[i].kind] ?? list[i].kind})`; });
+  const say = () => [...select.options].forEach((option, i) => { option.textContent = named(list[i]); });
   say();
   redraws.push(say);
   return {
@@ -92,6 +92,7 @@ function modelsOf(room, fits) {
     onChange(act) { select.addEventListener('change', () => { remember('sessionStorage', select.id, select.value); act(); }); },
   };
 }
+const named = model => `${model.model_id} (${T.kinds[model.tells_numbers ? 'numbers' : model.kind] ?? model.kind})`;
 const predicts = model => ['classifier', 'ngrams', 'tagger'].includes(model.kind);
 
 // Fields for the columns that a model reads beside the text; gives the values that are filled in.

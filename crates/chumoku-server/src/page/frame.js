@@ -38,7 +38,7 @@ function whyBox(box, { words = true } = {}) {
     params.set('theme', root.dataset.theme);
     return FRAMED + params;
   };
-  const stage = el('div', { class: 'stage-of-frame' }), coloured = el('section', { class: 'card' }), heading = el('h2', { class: 'over-frame' });
+  const stage = el('div', { class: 'stage-of-frame' }), coloured = el('section', { class: 'card' });
   const button = el('button', { type: 'button' }), note = el('p', { class: 'note' }), offer = el('section', { class: 'card offer', hidden: true }, note, el('div', { class: 'acts' }, button));
   box.append(offer);
   // The new frame takes the old one's place once it has drawn itself.
@@ -66,12 +66,11 @@ function whyBox(box, { words = true } = {}) {
   });
   function draw() {
     if (!now) return;
-    heading.textContent = T.attention;
     const { D } = now;
     coloured.hidden = !(words && D?.attribution);
     if (coloured.hidden) return;
-    const legend = (name, text) => el('span', {}, el('i', { class: name === 'for' ? 'swatch' : 'swatch against' }), text);
-    coloured.replaceChildren(el('h2', { text: D.kind === 'encoder' ? T.effectsNear : T.effects(clip(D.attribution.class)) }), colouredWords(D), el('p', { class: 'note keyline' }, legend('for', T.speaksFor), legend('against', T.speaksAgainst)));
+    const isNear = D.kind === 'encoder', legend = (name, text) => el('span', {}, el('i', { class: name === 'for' ? 'swatch' : 'swatch against' }), text);
+    coloured.replaceChildren(el('h2', { text: isNear ? T.effectsNear : T.effects(clip(D.attribution.class)) }), colouredWords(D), el('p', { class: 'note keyline' }, legend('for', isNear ? T.nearer : T.speaksFor), legend('against', isNear ? T.farther : T.speaksAgainst)));
   }
   let offered = null;
   function drawOffer() {
@@ -93,7 +92,7 @@ function whyBox(box, { words = true } = {}) {
       now = { html, D: dataOf(html) };
       offered = null;
       drawOffer();
-      box.replaceChildren(offer, coloured, heading, stage);
+      box.replaceChildren(offer, coloured, stage);
       draw();
       place();
     },

@@ -91,7 +91,8 @@ mod tests {
     fn the_page_is_one_file_that_keeps_its_rules() {
         let html = &page().html;
         assert!(!html.contains("@@"));
-        let banned = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "import(", "src="];
+        let banned =
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "import(", "src="];
         for word in banned.into_iter().chain(["http:", "https:", "url(", "@import", " onclick", " style=\""]) {
             assert!([TEMPLATE, STYLE, SCRIPT].iter().all(|text| !text.contains(word)), "{word}");
         }

@@ -3,7 +3,7 @@ const ROOMS = { text: textRoom, two: twoRoom, translation: translationRoom, writ
 
 function drawServing() {
   const [only, ...others] = S.models;
-  $('serving').textContent = others.length ? T.serving(S.models.length) : only ? `${only.model_id} (${T.kinds[only.kind] ?? only.kind})` : '';
+  $('serving').textContent = others.length ? T.serving(S.models.length) : only ? named(only) : '';
 }
 redraws.push(drawServing);
 

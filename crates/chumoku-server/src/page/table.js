@@ -74,7 +74,7 @@ function tableRoom() {
         const { places, inputs, columns } = batch;
         const found = await ask('predict', { model, inputs, full: true, ...Object.keys(columns).length && { columns } }, signal);
         places.forEach((place, i) => { answers[place] = found[i]; });
-        draw();
+        drawSoon();
       }
     };
     try {
@@ -86,7 +86,12 @@ function tableRoom() {
       control.abort();
       if (!(error instanceof DOMException)) showProblem(error, classify);
     } finally {
-      if (running === control) { running = null; draw(); }
+      if (running === control) {
+        running = null;
+        draw();
+        // The button that had the focus is gone.
+        if ([document.body, cancel].includes(document.activeElement)) (state === 'done' ? save : go).focus();
+      }
     }
   }
 
@@ -130,6 +135,12 @@ function tableRoom() {
     $('table-progress-said').textContent = { running: T.progress, done: (_, all) => T.finished(all), stopped: T.cancelled }[state]?.(done, all.length) ?? '';
     drawRows();
   }
+  let isAsked = false;
+  function drawSoon() {
+    if (isAsked) return;
+    isAsked = true;
+    requestAnimationFrame(() => { isAsked = false; draw(); });
+  }
   function download() {
     const keys = KEYS[formOf()], padded = row => [...row, ...Array(width - row.length).fill('')];
     const lines = body().map((row, i) => [...padded(row), ...valuesOf(answers[i], keys)]);
@@ -141,11 +152,14 @@ function tableRoom() {
 
   keep(field);
   field.addEventListener('input', read);
+  $('table-open').addEventListener('click', () => $('table-file').click());
   $('table-file').addEventListener('change', async e => {
     const [file] = e.target.files;
     if (!file) return;
     fileName = file.name.replace(/\.\w+$/, '');
     field.value = textOf(await file.arrayBuffer());
+    // The same file may be chosen again.
+    e.target.value = '';
     field.dispatchEvent(new Event('input'));
   });
   const again = () => { running?.abort(); running = null; restart(); draw(); };
@@ -153,7 +167,7 @@ function tableRoom() {
   [first, second].forEach(select => select.addEventListener('change', again));
   models.onChange(again);
   go.addEventListener('click', classify);
-  cancel.addEventListener('click', () => { running?.abort(); go.focus(); });
+  cancel.addEventListener('click', () => running?.abort());
   save.addEventListener('click', download);
   redraws.push(() => { if (rows.length) { const old = [first.value, second.value]; choose(...old.map(Number)); } draw(); });
   if (field.value) read(); else draw();

@@ -27,10 +27,9 @@ function twoRoom() {
     if (!now) { box.replaceChildren(el('p', { class: 'card note', text: T.bothNeeded })); return; }
     if (now.cosine !== undefined) { box.replaceChildren(...cosineNodes(now)); return; }
     if (now.pair) { box.replaceChildren(el('section', { class: 'card' }, el('h2', { class: 'eyebrow', text: T.answer }), ...answerNodes(now.pair, ''))); return; }
-    const { both, texts } = now, [a, b] = both.map(inWords);
+    const { both, texts } = now, [a, b] = both.map(answer => answer.full.label ?? inWords(answer));
     const cards = both.map((answer, i) => el('section', { class: 'card' }, el('h2', { class: 'eyebrow', text: i ? T.secondText : T.firstText }), ...answerNodes(answer, texts[i])));
-    const labels = both.map(({ full }) => full.label);
-    const said = labels[0] !== undefined && labels[0] === labels[1] ? T.same(labels[0]) : T.differs(a, b);
+    const said = a === b ? T.same(a) : T.differs(a, b);
     box.replaceChildren(el('div', { class: 'duo cards' }, ...cards), el('section', { class: 'card' }, el('h2', { text: T.compared }), el('p', { text: said }), ...difference(both)));
   }
   redraws.push(draw);

@@ -191,7 +191,10 @@ function link(params) {
 if (isFramed) {
   // The page around has the heading, and says what was predicted.
   root.dataset.framed = D.kind || 'translator';
-  new ResizeObserver(() => tell({ height: Math.ceil(document.body.getBoundingClientRect().height) })).observe(document.body);
+  // Browsers observe nothing in frames that are out of sight, so the first height is told without being observed.
+  const tellHeight = () => tell({ height: Math.ceil(document.body.getBoundingClientRect().height) });
+  addEventListener('load', tellHeight);
+  new ResizeObserver(tellHeight).observe(document.body);
 }
 
 // ---- tabs: arrow keys, Home and End go from one to the next that is there ----
