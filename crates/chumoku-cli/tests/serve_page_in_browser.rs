@@ -504,7 +504,8 @@ fn a_table_is_classified_and_downloaded() {
     choose(&mut browser, "table-model", "pairs");
     browser.tab_to("table-in");
     let rows = (0..20_000).map(|i| format!("A dog runs on day {i}.\tA dog sings.\n")).collect::<String>();
-    browser.types_over(&format!("premise\thypothesis\n{rows}"));
+    browser.press("Ctrl+a");
+    browser.pastes(&format!("premise\thypothesis\n{rows}"));
     browser.until("document.getElementById('table-found').textContent === '20000 rows, 2 columns.'");
     assert_eq!(browser.text("document.getElementById('table-second').selectedOptions[0].textContent"), "hypothesis");
     browser.tab_to("table-go");
@@ -556,7 +557,7 @@ fn what_goes_wrong_is_said_in_plain_words() {
 
 #[test]
 fn the_key_is_asked_for() {
-    let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "open sesame")]);
+    let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "open-sesame")]);
     let Some(mut browser) = Browser::start("en") else { return };
     browser.open(&format!("http://{}/", server.address));
     browser.until("document.getElementById('key-dialog').open && document.activeElement.id === 'key-in'");
@@ -570,7 +571,7 @@ fn the_key_is_asked_for() {
     browser.tab_to("problem-again");
     browser.press("Enter");
     browser.until("document.getElementById('key-dialog').open");
-    browser.types("open sesame");
+    browser.types("open-sesame");
     browser.press("Enter");
     browser.until("document.documentElement.dataset.ready");
     browser.tab_to("text-in");

@@ -255,6 +255,16 @@ impl Browser {
         self.call("Input.insertText", json!({ "text": text }));
     }
 
+    /// Pastes a long text where the focus is, as the page is told of it.
+    #[track_caller]
+    pub fn pastes(&mut self, text: &str) {
+        self.eval(&format!(
+            "(() => {{ const clipboardData = new DataTransfer(); clipboardData.setData('text/plain', {}); document.activeElement\
+             .dispatchEvent(new ClipboardEvent('paste', {{ clipboardData, bubbles: true, cancelable: true }})); }})()",
+            json!(text)
+        ));
+    }
+
     /// Replaces what stands in the field that has the focus.
     #[track_caller]
     pub fn types_over(&mut self, text: &str) {

@@ -24,9 +24,10 @@ function askForKey() {
     const end = act => { dialog.close(); asking = null; act(); };
     $('key-form').onsubmit = e => {
       e.preventDefault();
-      if (!field.value) return;
-      remember('sessionStorage', 'key', field.value);
-      keyNow = field.value;
+      const key = field.value.trim();
+      if (!key) return;
+      remember('sessionStorage', 'key', key);
+      keyNow = key;
       end(resolve);
     };
     $('key-cancel').onclick = () => end(() => reject(new Refused('key')));

@@ -152,6 +152,14 @@ function tableRoom() {
 
   keep(field);
   field.addEventListener('input', read);
+  // Browsers take minutes to paste thousands of lines into a field, and no time to be given them.
+  field.addEventListener('paste', e => {
+    const text = e.clipboardData?.getData('text/plain') ?? '';
+    if (text.length < 5000) return;
+    e.preventDefault();
+    field.setRangeText(text, field.selectionStart, field.selectionEnd, 'end');
+    field.dispatchEvent(new Event('input'));
+  });
   $('table-open').addEventListener('click', () => $('table-file').click());
   $('table-file').addEventListener('change', async e => {
     const [file] = e.target.files;
