@@ -691,6 +691,56 @@ fn only_what_fits_is_shown() {
 }
 
 #[test]
+fn what_the_page_asks_for_is_there_for_programs_too() {
+    let server = Server::start(place(), &ALL);
+    // The page of an explanation is the command's, but for the path of its model.
+    let body = json!({ "inputs": REVIEW, "html": true, "model": "reviews" });
+    let reply = server.post("/explain", &body);
+    assert!(reply.status == 200 && reply.head.contains("text/html"), "{reply:?}");
+    place().run(&["explain", "reviews", REVIEW, "--html", "why.html"]).ok();
+    assert_eq!(reply.body, place().read("why.html"));
+    // A stream of a translation leads to the translation; its words and weights are those of the last step.
+    let body = json!({ "inputs": "dog and cat", "stream": true });
+    let reply = server.post("/translate", &body);
+    let events: Vec<&str> = reply.body.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
+    assert_eq!(events.last(), Some(&"[DONE]"));
+    let events: Vec<Value> =
+        events[..events.len() - 1].iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+    let whole = server.asks("/translate", &json!({ "inputs": ["dog and cat"] }));
+    assert_eq!(events.last(), Some(&whole[0]));
+    let mut words: Vec<Value> = Vec::new();
+    for event in &events[..events.len() - 1] {
+        words.truncate(event["kept"].as_u64().unwrap() as usize);
+        words.extend(event["words"].as_array().unwrap().iter().cloned());
+        assert_eq!(event["words"].as_array().unwrap().len(), event["weights"].as_array().unwrap().len());
+        for row in event["weights"].as_array().unwrap() {
+            let sum: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).sum();
+            assert!((sum - 1.0).abs() < 0.01, "{row}");
+        }
+    }
+    let text: String = words.iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(text, whole[0]["translation"].as_str().unwrap().replace(' ', ""));
+    for body in [
+        json!({ "inputs": ["a", "b"], "stream": true }),
+        json!({ "inputs": "a", "stream": true, "alignment": true }),
+        json!({ "inputs": "a", "stream": true, "n_best": 2 }),
+    ] {
+        server.refuses("/translate", &body, 422, "Validation");
+    }
+    // Pieces of a text have the probability that the model gives their tokens, whatever the temperature.
+    let streamed = |temperature: f64| {
+        let body = json!({ "inputs": "the cat", "stream": true, "max_tokens": 1, "temperature": temperature });
+        let reply = server.post("/generate", &body).body;
+        serde_json::from_str::<Value>(reply.split("\n\n").next().unwrap().strip_prefix("data: ").unwrap()).unwrap()
+    };
+    let explained = server.asks("/explain", &json!({ "inputs": "the cat", "model": "book" }));
+    let likeliest = explained["probabilities"][0]["probability"].as_f64().unwrap();
+    assert!((streamed(0.0)["probability"].as_f64().unwrap() - likeliest).abs() < 1e-3, "{likeliest}");
+    let info = server.get("/info").json();
+    assert_eq!((&info["max_new_tokens"], &info["max_body_bytes"]), (&json!(1024), &json!(2_000_000)));
+}
+
+#[test]
 fn the_page_is_for_browsers_and_the_list_for_programs() {
     let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "secret")]);
     let get = |accept: &str, more: &str| {

@@ -306,6 +306,12 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, asked: Object) ->
     let streams = asked.flag("stream")?.unwrap_or(false);
     drop(asked);
     if streams {
+        if n_best > 1 || alignment {
+            return Err(Refusal::invalid(tr!(
+                "n_best, alignment: not with \"stream\": true, which tells of the best translation and its alignment word by word",
+                "n_best、alignment: \"stream\": true とは同時に使えません。stream は最良の翻訳とその対応付けを 1 語ずつ返します"
+            )));
+        }
         return grow(service, loaded, texts, options).await;
     }
     json_of(service.ask(served, loaded, Task::Translate { texts, options, n_best, alignment }).await?)
