@@ -16,14 +16,24 @@ function colouredWords(D) {
   const words = [...D.words.map((w, i) => ({ ...w, effect: whole ? whole[i] : scores[i] })), ...beyond.map(w => ({ text: w.text, effect: w.whole ?? w.score }))];
   const most = words.reduce((m, w) => Math.max(m, w.special ? 0 : Math.abs(w.effect) || 0), 0) || 1, parts = [];
   const text = D.text.replaceAll('\u001f', '\n');
-  let at = 0;
-  for (const { text: word, special, effect } of words) {
-    const found = special ? -1 : text.indexOf(word, at);
+  // Where each word stands. Of a long text a language model reads the end, so its words are looked for from there.
+  const places = new Map(), isEnd = D.kind === 'language_model';
+  let edge = isEnd ? text.length : 0;
+  for (const word of isEnd ? [...words].reverse() : words) {
+    const { text: said, special } = word, from = isEnd ? edge - said.length : edge;
+    const found = special || from < 0 ? -1 : isEnd ? text.lastIndexOf(said, from) : text.indexOf(said, from);
     if (found < 0) continue;
-    const node = el('span', { class: effect < 0 ? 'against' : 'for', text: word, title: T.effectTip(word, signed(effect ?? 0, digits)) });
+    places.set(word, found);
+    edge = isEnd ? found : found + said.length;
+  }
+  let at = 0;
+  for (const word of words) {
+    const found = places.get(word), { text: said, effect } = word;
+    if (found === undefined) continue;
+    const node = el('span', { class: effect < 0 ? 'against' : 'for', text: said, title: T.effectTip(said, signed(effect ?? 0, digits)) });
     node.style.setProperty('--share', (Math.abs(effect) / most * 62 || 0).toFixed(1) + '%');
     parts.push(text.slice(at, found), node);
-    at = found + word.length;
+    at = found + said.length;
   }
   parts.push(text.slice(at));
   return el('p', { class: 'coloured', dir: 'auto', ...isKana(text) && { lang: 'ja' } }, ...parts);
