@@ -618,7 +618,7 @@ fn both_languages_and_themes_at_every_width() {
                 "Ctrl+Enter",
                 "document.getElementById('writing-out').getAttribute('aria-busy') === 'false'",
             ),
-            ("table", "table-in", &rows, "", "!document.getElementById('table-go').disabled"),
+            ("table", "table-in", rows.as_str(), "", "!document.getElementById('table-go').disabled"),
         ] {
             enter(&mut browser, room);
             browser.tab_to(field);
@@ -673,13 +673,14 @@ fn both_languages_and_themes_at_every_width() {
 
 #[test]
 fn only_what_fits_is_shown() {
-    for (models, rooms) in [
-        (&["words"][..], &["translation"][..]),
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["words"], &["translation"]),
         (&["book"], &["writing"]),
         (&["bert"], &["two"]),
         (&["pairs"], &["two", "table"]),
         (&["names", "words"], &["text", "two", "translation", "table"]),
-    ] {
+    ];
+    for (models, rooms) in cases {
         let server = Server::start(place(), models);
         let Some(mut browser) = visit(&server, "en") else { return };
         let shown = browser.eval("[...document.querySelectorAll('[role=tab]:not([hidden])')].map(t => t.id.slice(4))");

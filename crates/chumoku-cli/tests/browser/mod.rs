@@ -103,7 +103,8 @@ impl Browser {
     #[track_caller]
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
-        let mut order = json!({ "id": self.last, "method": method, "params": parameters });
+        let id = self.last;
+        let mut order = json!({ "id": id, "method": method, "params": parameters });
         if !self.session.is_empty() {
             order["sessionId"] = self.session.as_str().into();
         }
@@ -112,7 +113,7 @@ impl Browser {
         self.orders.write_all(&bytes).unwrap();
         loop {
             match self.told.recv_timeout(PATIENCE) {
-                Ok(message) if message["id"] == self.last => {
+                Ok(message) if message["id"] == id => {
                     assert!(message["error"].is_null(), "{method}: {}", message["error"]);
                     return message["result"].clone();
                 }
@@ -144,8 +145,10 @@ impl Browser {
             let found = self.events.iter().filter(|event| event["method"] == method);
             found.map(session).collect::<Vec<String>>()
         };
+        let is_frame = |event: &&Value| event["params"]["targetInfo"]["type"] == "iframe";
         let gone = of("Target.detachedFromTarget");
-        let attached = of("Target.attachedToTarget").into_iter().rfind(|session| !gone.contains(session));
+        let attached =
+            self.events.iter().filter(is_frame).map(session).filter(|session| !gone.contains(session)).last();
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let found = match attached {
             Some(session) => {
