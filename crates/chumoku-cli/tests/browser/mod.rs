@@ -145,10 +145,11 @@ impl Browser {
             let found = self.events.iter().filter(|event| event["method"] == method);
             found.map(session).collect::<Vec<String>>()
         };
-        let is_frame = |event: &&Value| event["params"]["targetInfo"]["type"] == "iframe";
+        let is_frame = |event: &&Value| {
+            event["method"] == "Target.attachedToTarget" && event["params"]["targetInfo"]["type"] == "iframe"
+        };
         let gone = of("Target.detachedFromTarget");
-        let attached =
-            self.events.iter().filter(is_frame).map(session).filter(|session| !gone.contains(session)).last();
+        let attached = self.events.iter().filter(is_frame).map(session).rfind(|session| !gone.contains(session));
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let found = match attached {
             Some(session) => {
