@@ -262,7 +262,7 @@ fn texts_are_texts_and_the_last_one_counts() {
     browser.tab_to("text-in");
     let hostile = "</script><img src=x onerror=alert(1)>{{7*7}} & \u{202e}good";
     browser.types(hostile);
-    browser.until("document.querySelector('.coloured')");
+    browser.until("document.querySelector('.coloured') && document.querySelector('iframe:not(.coming)')");
     assert_eq!(browser.text("document.querySelector('.coloured').textContent"), hostile);
     assert_eq!(browser.eval("document.querySelectorAll('img, main script').length"), 0);
     assert_eq!(in_frame(&mut browser, "String(document.querySelectorAll('img').length)"), "0");
@@ -427,7 +427,7 @@ fn a_text_is_written_token_by_token() {
         format!(
             "Token 2 of {}: “{}”, {}",
             tokens.len(),
-            tokens[1][0].as_str().unwrap(),
+            tokens[1][0].as_str().unwrap().replace('\n', "↵"),
             tokens[1][1].as_str().unwrap()
         )
     );

@@ -201,7 +201,9 @@ impl Browser {
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
         let until = Instant::now() + PATIENCE;
-        while self.eval(&format!("!!({expression})")) != true {
+        // While a page is opened there may be nothing to look at.
+        let looked = format!("(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()");
+        while self.eval(&looked) != true {
             if Instant::now() > until {
                 let seen = self.eval("document.body.innerText");
                 panic!(
