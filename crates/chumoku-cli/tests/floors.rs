@@ -16,7 +16,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku-text", &[]),
     ("chumoku", &["chumoku-kernels", "chumoku-nn", "chumoku-text"]),
     ("chumoku-view", &["chumoku-kernels", "chumoku"]),
-    ("chumoku-server", &["chumoku-kernels", "chumoku"]),
+    ("chumoku-server", &["chumoku-kernels", "chumoku", "chumoku-view"]),
     ("chumoku-cli", &["chumoku-kernels", "chumoku", "chumoku-server", "chumoku-view"]),
     ("chumoku-py", &["chumoku-kernels", "chumoku", "chumoku-cli", "chumoku-view"]),
 ];

@@ -203,6 +203,8 @@ const STAYS_ENGLISH: &[English] = &[
              {}\r\n\r\n{body}",
             "data: {data}\n\n",
             "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+            "default-src 'none'; script-src{scripts}; style-src{styles}; connect-src 'self'; img-src data:; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'",
             "text/html; charset=utf-8",
             "text/plain; version=0.0.4; charset=utf-8",
         ],

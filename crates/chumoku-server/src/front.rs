@@ -3,6 +3,7 @@
 use crate::access::{check_host, check_key, check_one_host, shown_host};
 use crate::account::{Account, Course, Watched};
 use crate::metrics::Counted;
+use crate::page;
 use crate::places::{self, PAGES, PLACES, Place, counted_as};
 use crate::refusal::{Kind, Refusal};
 use crate::replies::{json_reply, reply};
@@ -78,6 +79,8 @@ fn admit(service: &Service, path: &str, request: &Request) -> Result<(), Refusal
     // Whoever watches over the service need not know the key.
     match path {
         "/health" => Ok(()),
+        // The page holds nothing secret, and asks for the key itself.
+        "/" if page::is_wanted(request.headers()) => Ok(()),
         _ => check_key(service.key.as_deref(), request.headers()),
     }
 }
@@ -116,6 +119,7 @@ async fn page(State(service): State<Arc<Service>>, request: Request) -> Response
             written(service.metrics.to_text(&queues), "text/plain; version=0.0.4; charset=utf-8")
         }
         "/openapi.json" => json_reply(&places::openapi()),
+        "/" if page::is_wanted(request.headers()) => page::reply(request.headers()),
         "/docs" => {
             let host = shown_host(request.headers()).unwrap_or("127.0.0.1:3000");
             written(places::page(host, service.key.is_some()), "text/html; charset=utf-8")
@@ -151,6 +155,8 @@ fn info(service: &Service) -> Value {
     info.insert("max_client_batch_size".into(), limits.texts.into());
     info.insert("max_batch_requests".into(), limits.batch_texts.into());
     info.insert("max_input_characters".into(), limits.characters.into());
+    info.insert("max_body_bytes".into(), limits.body.into());
+    info.insert("max_new_tokens".into(), limits.new_tokens.into());
     info.insert("auto_truncate".into(), false.into());
     info.insert("version".into(), env!("CARGO_PKG_VERSION").into());
     info.insert("models".into(), models.into_iter().map(Value::Object).collect());

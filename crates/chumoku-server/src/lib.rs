@@ -19,12 +19,15 @@
 mod access;
 mod account;
 mod connections;
+mod explained;
 mod front;
+mod growing;
 mod limits;
 mod log;
 mod metrics;
 mod model;
 mod paced;
+mod page;
 mod places;
 mod queue;
 mod refusal;

@@ -163,8 +163,14 @@ impl Loaded {
         info.insert("model_type".into(), self.model.model_type());
         info.insert("kind".into(), self.model.kind().into());
         info.insert("max_input_length".into(), self.model.limit().into());
+        if self.model.predictor().is_some_and(Predictor::tells_numbers) {
+            info.insert("tells_numbers".into(), true.into());
+        }
         if self.model.reads_pairs() {
             info.insert("reads_pairs".into(), true.into());
+        }
+        if matches!(&self.model, Model::Generator(model) if model.has_chat_template()) {
+            info.insert("answers_messages".into(), true.into());
         }
         let columns: Vec<&str> = self.model.columns().iter().map(|column| column.name.as_str()).collect();
         if !columns.is_empty() {

@@ -1,11 +1,14 @@
 //! From a question to its reply: each endpoint once.
 
 use crate::account::Course;
+use crate::explained::Explain;
+use crate::growing::Grow;
+use crate::model::Loaded;
 use crate::places::{Place, Question};
 use crate::refusal::{Refusal, Result};
 use crate::request::{Object, check};
 use crate::service::{Need, Service, Told};
-use crate::stream::{Events, Pieces};
+use crate::stream::{Ending, Events, Pieces};
 use crate::work::{Answer, Generate, Task};
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
@@ -261,8 +264,20 @@ async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result
             )));
         }
     };
+    let as_page = asked.flag("html")?.unwrap_or(false);
     drop(asked);
-    json_of(service.ask(served, loaded, Task::Explain { text, target, method }).await?)
+    let explain = Box::new(Explain { text, target, method, as_page });
+    match service.ask(served, loaded, Task::Explain(explain)).await? {
+        (Answer::Page(page), told) => {
+            let mut response = Response::new(Body::from(page));
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+            headers.insert("X-Content-Type-Options", HeaderValue::from_static("nosniff"));
+            response.extensions_mut().insert(told);
+            Ok(response)
+        }
+        answered => json_of(answered),
+    }
 }
 
 fn described(kind: &str) -> &'static str {
@@ -276,7 +291,7 @@ fn described(kind: &str) -> &'static str {
     .describe()
 }
 
-async fn translate(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
+async fn translate(service: &Arc<Service>, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Translate)?;
     let (texts, _) = asked.texts("inputs", &service.limits)?;
     let mut options = TranslateOptions::default();
@@ -288,8 +303,50 @@ async fn translate(service: &Service, name: Option<&str>, asked: Object) -> Resu
     }
     let n_best = asked.whole("n_best", [1, options.beam as u64])?.unwrap_or(1) as usize;
     let alignment = asked.flag("alignment")?.unwrap_or(false);
+    let streams = asked.flag("stream")?.unwrap_or(false);
     drop(asked);
+    if streams {
+        if n_best > 1 || alignment {
+            return Err(Refusal::invalid(tr!(
+                "n_best, alignment: not with \"stream\": true, which tells of the best translation and its alignment word by word",
+                "n_best、alignment: \"stream\": true とは同時に使えません。stream は最良の翻訳とその対応付けを 1 語ずつ返します"
+            )));
+        }
+        return grow(service, loaded, texts, options).await;
+    }
     json_of(service.ask(served, loaded, Task::Translate { texts, options, n_best, alignment }).await?)
+}
+
+/// One translation, told while it grows.
+async fn grow(
+    service: &Arc<Service>,
+    loaded: Arc<Loaded>,
+    mut texts: Vec<String>,
+    options: TranslateOptions,
+) -> Result<Response> {
+    let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
+        Refusal::invalid(tr!(
+            "inputs: with \"stream\": true, expected one text at a time",
+            "inputs: \"stream\": true のとき、一度に翻訳できるテキストは 1 つです"
+        ))
+    })?;
+    let (pieces, told) = tokio::sync::mpsc::unbounded_channel();
+    let task = Task::Grow(Box::new(Grow { text, options, pieces }));
+    let course = Course::default();
+    let ending = ending(service, loaded, task, course.clone());
+    Events::reply(Pieces { pieces: told, ending, last: Value::clone }, course).await
+}
+
+/// The answer that a stream ends with.
+fn ending(service: &Arc<Service>, loaded: Arc<Loaded>, task: Task, course: Course) -> Ending {
+    let (service, name) = (service.clone(), loaded.name.clone());
+    // The model is looked for again, so that the future borrows nothing.
+    Box::pin(async move {
+        let (served, _) = service.named(&name)?;
+        let running = service.begin(served, loaded, task).await?;
+        course.begins(&running.told);
+        running.end().await
+    })
 }
 
 async fn generate(service: &Arc<Service>, name: Option<&str>, asked: Object) -> Result<Response> {
@@ -330,16 +387,8 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, asked: Object) -> 
     }
     let (send, pieces) = tokio::sync::mpsc::unbounded_channel();
     asked_for.pieces = Some(send);
+    let last = |answer: &Value| json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] });
     let course = Course::default();
-    let ending = {
-        let (service, name, course) = (service.clone(), loaded.name.clone(), course.clone());
-        // The model is looked for again, so that the future borrows nothing.
-        async move {
-            let (served, _) = service.named(&name)?;
-            let running = service.begin(served, loaded, Task::Generate(asked_for)).await?;
-            course.begins(&running.told);
-            running.end().await
-        }
-    };
-    Events::reply(Pieces { pieces, ending: Box::pin(ending) }, course).await
+    let ending = ending(service, loaded, Task::Generate(asked_for), course.clone());
+    Events::reply(Pieces { pieces, ending, last }, course).await
 }

@@ -208,7 +208,7 @@ impl Service {
             | Task::Embed { texts, .. }
             | Task::Translate { texts, .. }
             | Task::Tokenize { texts, .. } => texts.len(),
-            Task::Explain { .. } | Task::Generate(_) => 1,
+            Task::Explain(_) | Task::Grow(_) | Task::Generate(_) => 1,
         };
         let queue = &served.queues[usize::from(task.is_long())];
         queue.push(Job { loaded, task, came: Instant::now(), begun, reply }).map_err(|turned| match turned {

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use hyper::body::Frame;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -16,17 +16,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-type Ending = Pin<Box<dyn Future<Output = Result<(Answer, Told)>> + Send>>;
+/// The answer, once it is there.
+pub(crate) type Ending = Pin<Box<dyn Future<Output = Result<(Answer, Told)>> + Send>>;
 
 /// Pieces of a text, and how it ends.
 pub(crate) struct Pieces {
-    pub(crate) pieces: UnboundedReceiver<String>,
+    pub(crate) pieces: UnboundedReceiver<Value>,
     pub(crate) ending: Ending,
+    /// The last event, made of the answer.
+    pub(crate) last: fn(&Value) -> Value,
 }
 
 /// What comes next of a text.
 enum Next {
-    Piece(String),
+    Piece(Value),
     End(Result<(Answer, Told)>),
 }
 
@@ -64,7 +67,7 @@ impl Events {
         let ready = VecDeque::new();
         let mut events = Events { pieces, course: course.clone(), ready, is_over: false };
         match first {
-            Next::Piece(piece) => events.ready.push_back(event(&json!({ "text": piece }))),
+            Next::Piece(piece) => events.ready.push_back(event(&piece)),
             Next::End(ended) => events.end(Ok(ended?)),
         }
         let mut response = Response::new(Body::new(events));
@@ -83,9 +86,7 @@ impl Events {
             Err(refusal) => Err(refusal.kind()),
         });
         let last = match ended {
-            Ok((Answer::Json(answer), _)) => {
-                json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] })
-            }
+            Ok((Answer::Json(answer), _)) => (self.pieces.last)(&answer),
             Ok(_) => Refusal::broken().as_json(),
             Err(refusal) => refusal.as_json(),
         };
@@ -116,7 +117,7 @@ impl HttpBody for Events {
             }
             match self.pieces.poll(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Next::Piece(piece)) => self.ready.push_back(event(&json!({ "text": piece }))),
+                Poll::Ready(Next::Piece(piece)) => self.ready.push_back(event(&piece)),
                 Poll::Ready(Next::End(ended)) => self.end(ended),
             }
         }

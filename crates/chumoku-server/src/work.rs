@@ -1,5 +1,7 @@
 //! What a model is asked, and the threads that answer: each takes what waits, and computes together what can be.
 
+use crate::explained::{self, Explain};
+use crate::growing::{self, Grow};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::model::{Loaded, Model};
@@ -7,10 +9,10 @@ use crate::queue::{Awaited, Queue};
 use crate::refusal::{Kind, Refusal, Result};
 use axum::http::StatusCode;
 use chumoku::answers::{self, continuation};
-use chumoku::explain::{Method, to_json};
 use chumoku::sampling::Sampling;
 use chumoku::{
-    ChatMessage, EmbedOptions, FoundSpan, Prediction, Stop, TextGenerator, TranslateOptions, Translation, tr,
+    ChatMessage, EmbedOptions, FoundSpan, Prediction, Stop, TextGenerator, TranslateOptions, Translation, WrittenPiece,
+    tr,
 };
 use chumoku_kernels::halt;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -33,8 +35,10 @@ pub(crate) enum Task {
     Embed { texts: Vec<String>, prompt: Option<String>, normalize: Option<bool>, truncate: bool, counts: bool },
     /// Translations, `n_best` of each text, with or without their alignment.
     Translate { texts: Vec<String>, options: TranslateOptions, n_best: usize, alignment: bool },
+    /// A translation, told while it grows.
+    Grow(Box<Grow>),
     /// Why a text got its answer.
-    Explain { text: String, target: Option<String>, method: Method },
+    Explain(Box<Explain>),
     /// The tokens of texts.
     Tokenize { texts: Vec<String>, special: bool },
     /// A text that goes on.
@@ -50,7 +54,7 @@ pub(crate) struct Generate {
     pub(crate) max_tokens: usize,
     pub(crate) sampling: Sampling,
     /// Who is handed each piece, if anybody.
-    pub(crate) pieces: Option<UnboundedSender<String>>,
+    pub(crate) pieces: Option<UnboundedSender<Value>>,
 }
 
 /// What it answers.
@@ -61,6 +65,8 @@ pub(crate) enum Answer {
     /// The vectors, as JSON has them or as they are, and how many tokens were read.
     Vectors(Vec<Vec<f32>>, usize),
     Json(Value),
+    /// A page in HTML.
+    Page(String),
 }
 
 /// A question on its way.
@@ -105,7 +111,8 @@ impl Task {
             | Task::Embed { texts, .. }
             | Task::Translate { texts, .. }
             | Task::Tokenize { texts, .. } => texts,
-            Task::Explain { text, .. } => std::slice::from_ref(text),
+            Task::Explain(explain) => std::slice::from_ref(&explain.text),
+            Task::Grow(grow) => std::slice::from_ref(&grow.text),
             Task::Generate(generate) => std::slice::from_ref(&generate.prompt),
         }
     }
@@ -116,7 +123,7 @@ impl Task {
 
     /// Whether it may take as long as thousands of others: the effect of each word, or a text token by token.
     pub(crate) fn is_long(&self) -> bool {
-        matches!(self, Task::Explain { .. } | Task::Generate(_))
+        matches!(self, Task::Explain(_) | Task::Grow(_) | Task::Generate(_))
     }
 
     /// Whether both can be computed in one call.
@@ -312,9 +319,11 @@ fn alone(loaded: &Loaded, task: &Task, reply: &oneshot::Sender<Result<Answer>>, 
         (_, Task::Predict(_) | Task::Embed { .. } | Task::Translate { .. }) => {
             together(loaded, &[task])?.pop().ok_or_else(Refusal::broken)
         }
-        (_, Task::Explain { text, target, method }) => {
-            explain(loaded, text, target.as_deref(), *method).map(Answer::Json)
-        }
+        (_, Task::Explain(asked)) => match asked.as_page {
+            false => explained::as_json(loaded, asked).map(Answer::Json),
+            true => explained::as_page(loaded, asked).map(Answer::Page),
+        },
+        (Model::Translator(model), Task::Grow(asked)) => growing::translate(model, asked).map(Answer::Json),
         (model, Task::Tokenize { texts, special }) => {
             let tokenized = model.tokenized().ok_or_else(Refusal::broken)?;
             let each = texts.iter().map(|text| tokenized.tokens(text, *special));
@@ -323,27 +332,6 @@ fn alone(loaded: &Loaded, task: &Task, reply: &oneshot::Sender<Result<Answer>>, 
         (Model::Generator(model), Task::Generate(asked)) => generate(model, asked, reply, limits).map(Answer::Json),
         _ => Err(Refusal::broken()),
     }
-}
-
-/// What `chumoku explain --json` prints.
-fn explain(loaded: &Loaded, text: &str, target: Option<&str>, method: Method) -> Result<Value> {
-    let name = &loaded.name;
-    Ok(match &loaded.model {
-        Model::Classifier(model) => {
-            let mut explanation = model.explain_by(text, name, method, &mut |_, _| {})?;
-            explanation.attribution.curves = Some(model.curves(&explanation)?);
-            to_json(&explanation)
-        }
-        Model::Ngrams(model) => {
-            let mut found = to_json(&model.explain(text, name)?);
-            found["ngrams"] = serde_json::to_value(model.ngram_effects(text)?).unwrap_or_default();
-            found
-        }
-        Model::Generator(model) => to_json(&model.explain(text, name)?),
-        Model::Embedder(model) => to_json(&model.explain(text, target, name)?),
-        Model::Translator(model) => model.explain(text, target, name)?.to_json(),
-        Model::Tagger(_) => return Err(Refusal::broken()),
-    })
 }
 
 /// What `chumoku generate --json` prints, handed out piece by piece where somebody listens. It ends when nobody waits any more,
@@ -356,10 +344,13 @@ fn generate(
 ) -> Result<Value> {
     let until = Instant::now() + limits.compute;
     let (mut text, mut is_late) = (String::new(), false);
-    let mut write = |piece: &str| {
-        text.push_str(piece);
+    let mut write = |piece: WrittenPiece<'_>| {
+        text.push_str(piece.text);
         let is_gone = match &asked.pieces {
-            Some(pieces) => pieces.send(piece.to_owned()).is_err(),
+            Some(pieces) => {
+                let probability = (piece.probability * 1e6).round() / 1e6;
+                pieces.send(json!({ "text": piece.text, "probability": probability })).is_err()
+            }
             None => reply.is_closed(),
         };
         is_late = Instant::now() > until;
@@ -368,11 +359,11 @@ fn generate(
     let Generate { prompt, max_tokens, sampling, .. } = asked;
     let is_chat = !asked.no_chat && (model.has_chat_template() || asked.system.is_some());
     let stop = match is_chat {
-        false => model.generate(prompt, *max_tokens, sampling, &mut write)?,
+        false => model.generate_pieces(prompt, *max_tokens, sampling, &mut write)?,
         true => {
             let told = asked.system.iter().map(|text| ChatMessage::new("system", text));
             let messages: Vec<ChatMessage> = told.chain([ChatMessage::new("user", prompt)]).collect();
-            model.reply(&messages, *max_tokens, sampling, &mut write)?
+            model.reply_pieces(&messages, *max_tokens, sampling, &mut write)?
         }
     };
     if stop == Stop::Asked && is_late && asked.pieces.is_none() {

@@ -81,7 +81,7 @@ pub use figure::{
     Table, Tree, figures_to_html,
 };
 pub use film::{Film, film_to_html};
-pub use html::{alignment_to_html, to_html};
+pub use html::{alignment_to_html, content_hash, framed_hashes, house_style, to_html};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;
 pub use picture::{Anchor, Item, Paint, Rgb, Scene, Text, Theme};

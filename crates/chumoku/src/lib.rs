@@ -126,7 +126,7 @@ pub use problem::Problem;
 pub use tagger_network::TaggerNetworkConfig;
 pub use text_classifier::{ModelConfig, TextClassifier};
 pub use text_embedder::{EmbedOptions, Embeddings, TextEmbedder};
-pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig};
+pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig, WrittenPiece};
 pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
 pub use text_tagger::{FoundSpan, TaggerConfig, TextTagger};
 pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};

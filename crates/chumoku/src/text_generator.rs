@@ -15,6 +15,7 @@ use crate::text::TextTokenizer;
 use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::Precision;
+use chumoku_nn::probability::log_sum_exp;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -86,6 +87,17 @@ pub enum Stop {
     Asked,
 }
 
+/// A piece of a text while it is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WrittenPiece<'a> {
+    /// One character or more, all of them whole.
+    pub text: &'a str,
+    /// The probability of its tokens, each after those before it: what the model says, whatever the temperature. Most pieces
+    /// are one token; where a character takes several, their probabilities are multiplied.
+    pub probability: f64,
+}
+
 impl TextGenerator {
     /// Its parameters.
     pub fn params(&self) -> &Params<f32> {
@@ -150,6 +162,20 @@ impl TextGenerator {
         sampling: &Sampling,
         write: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Stop> {
+        self.generate_pieces(prompt, max_tokens, sampling, &mut |piece| write(piece.text))
+    }
+
+    /// As [`TextGenerator::generate`]; each piece comes with its probability.
+    ///
+    /// # Errors
+    /// As for [`TextGenerator::generate`].
+    pub fn generate_pieces(
+        &self,
+        prompt: &str,
+        max_tokens: usize,
+        sampling: &Sampling,
+        write: &mut dyn FnMut(WrittenPiece<'_>) -> ControlFlow<()>,
+    ) -> Result<Stop> {
         let prompt = self.read(prompt)?;
         let written = Written::after(&self.tokenizer, &prompt)?;
         self.write_on(prompt, written, max_tokens, sampling, write)
@@ -167,6 +193,20 @@ impl TextGenerator {
         max_tokens: usize,
         sampling: &Sampling,
         write: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Stop> {
+        self.reply_pieces(messages, max_tokens, sampling, &mut |piece| write(piece.text))
+    }
+
+    /// As [`TextGenerator::reply`]; each piece comes with its probability.
+    ///
+    /// # Errors
+    /// As for [`TextGenerator::reply`].
+    pub fn reply_pieces(
+        &self,
+        messages: &[ChatMessage],
+        max_tokens: usize,
+        sampling: &Sampling,
+        write: &mut dyn FnMut(WrittenPiece<'_>) -> ControlFlow<()>,
     ) -> Result<Stop> {
         let Some(chat) = &self.bounds.chat else {
             return Err(Error::Setting(tr!(
@@ -188,7 +228,7 @@ impl TextGenerator {
         mut written: Written,
         max_tokens: usize,
         sampling: &Sampling,
-        write: &mut dyn FnMut(&str) -> ControlFlow<()>,
+        write: &mut dyn FnMut(WrittenPiece<'_>) -> ControlFlow<()>,
     ) -> Result<Stop> {
         sampling.check()?;
         let context = self.config.model.max_length;
@@ -197,7 +237,12 @@ impl TextGenerator {
         seen.drain(..seen.len().saturating_sub(context));
         let mut new = seen.clone();
         let mut state = self.model.start::<f32>(1)?;
-        let mut hand_out = |text: &str| if text.is_empty() { ControlFlow::Continue(()) } else { write(text) };
+        // Of the tokens that have not been handed out.
+        let mut log_probability = 0.0;
+        let mut hand_out = |text: &str, log_probability: &mut f64| match text.is_empty() {
+            true => ControlFlow::Continue(()),
+            false => write(WrittenPiece { text, probability: std::mem::take(log_probability).exp() }),
+        };
         for index in 0..max_tokens as u64 {
             let logits = self.model.step_to_next(&self.params, &new, &Offsets::of_lengths([new.len()]), &mut state)?;
             let mut last = logits.into_raw_vec_and_offset().0;
@@ -205,10 +250,11 @@ impl TextGenerator {
             self.tokenizer.unknown().into_iter().for_each(|id| last[id as usize] = f32::NEG_INFINITY);
             let token = sampling.choose(&last, index)?;
             if self.bounds.ends.contains(&token) {
-                let _ = hand_out(&written.rest(&self.tokenizer)?);
+                let _ = hand_out(&written.rest(&self.tokenizer)?, &mut log_probability);
                 return Ok(Stop::End);
             }
-            if hand_out(&written.push(&self.tokenizer, token)?).is_break() {
+            log_probability += f64::from(last[token as usize] - log_sum_exp(&last));
+            if hand_out(&written.push(&self.tokenizer, token)?, &mut log_probability).is_break() {
                 return Ok(Stop::Asked);
             }
             seen.push(token);
@@ -219,7 +265,7 @@ impl TextGenerator {
                 state = self.model.start(1)?;
             }
         }
-        let _ = hand_out(&written.rest(&self.tokenizer)?);
+        let _ = hand_out(&written.rest(&self.tokenizer)?, &mut log_probability);
         Ok(Stop::Enough)
     }
 

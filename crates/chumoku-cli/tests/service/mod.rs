@@ -33,7 +33,8 @@ impl Server {
     }
 
     pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
-        let args = [&["serve", "--port", "0", "--threads", "1"], args].concat();
+        let port: &[&str] = if args.contains(&"--port") { &[] } else { &["--port", "0"] };
+        let args = [&["serve", "--threads", "1"], port, args].concat();
         let mut command = place.command(&args);
         command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied());
         Server::of(&mut command)

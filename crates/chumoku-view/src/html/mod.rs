@@ -86,6 +86,33 @@ pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -
     ALIGNMENT.page(lang, &escape(&Value::Object(fields).to_string()), &maps.elements)
 }
 
+/// The style sheet of these pages: colours for light and dark, cards, tables, tabs. Other pages of the house begin with it.
+#[must_use]
+pub fn house_style() -> &'static str {
+    EXPLAIN.style
+}
+
+/// The hashes of the scripts, and of the style sheets, of [`to_html`] and [`alignment_to_html`], as a content security policy
+/// writes them. A page that shows these in frames without an address of their own hands its policy on to them, and must
+/// allow them.
+///
+/// Such a frame's name is `chumoku:` and the end of a link; the page inside then shows no heading of its own, and says in
+/// messages `{"chumoku": {"height": …}}` how high it is and in `{"chumoku": {"link": …}}` what it shows.
+#[must_use]
+pub fn framed_hashes() -> [Vec<String>; 2] {
+    let hashes = |part: fn(&Program) -> &'static str| {
+        [EXPLAIN, ALIGNMENT].iter().map(|program| content_hash(part(program))).collect::<Vec<String>>()
+    };
+    [hashes(|program| program.script), hashes(|program| program.style)]
+}
+
+/// The hash of a script or style sheet that stands in a page, as a content security policy writes it.
+#[must_use]
+pub fn content_hash(text: &str) -> String {
+    // Browsers turn CR LF into LF before they hash.
+    hash(&text.replace("\r\n", "\n"))
+}
+
 /// The deletion and insertion curves as pictures in both languages, if they were measured; the script shows one, in its place.
 fn curves(explanation: &Explanation, first: Lang) -> String {
     let picture = |lang: Lang| {

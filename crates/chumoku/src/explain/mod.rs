@@ -55,4 +55,5 @@ pub use spans::AskedSpan;
 pub use tagged_text::{
     Against, ExplainedSpan, FeatureEffect, FoundLabel, NetworkEffect, SpanHalf, TaggedText, TransitionEffect,
 };
+pub use translation::GrowingTranslation;
 pub use vector::{Recorded, RecordedAnswer, RecordedDense, RecordedVector};

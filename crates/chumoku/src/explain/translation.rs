@@ -4,13 +4,15 @@
 use super::alignment::{Alignment, TranslationWithoutHead};
 use super::classifier::JOINING;
 use super::explanation::Word;
+use crate::decoding::{Considered, Fate};
 use crate::models::PairBatch;
+use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{TextTokenizer, WordSpan, words_of};
-use crate::text_translator::{TextTranslator, TranslateOptions};
+use crate::text_translator::{TextTranslator, TranslateOptions, Translation};
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// What the token that ends a text is called in pictures.
 const END: &str = "[END]";
@@ -51,7 +53,78 @@ impl Side {
     }
 }
 
+/// A translation while it is searched for: the best hypothesis of a step, and where its words come from.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GrowingTranslation<'a> {
+    /// The words of the source, and its end.
+    pub source_words: &'a [Word],
+    /// The text so far.
+    pub text: &'a str,
+    /// Its words. The next step may have others: another hypothesis may be the best then.
+    pub words: Vec<String>,
+    /// Of each word, the share of its attention that goes to each word of the source: the mean over all layers and heads.
+    pub weights: Vec<Vec<f32>>,
+}
+
 impl TextTranslator {
+    /// Translates a text, as [`TextTranslator::translate`] does, and tells how the translation grows: `told` is given the best
+    /// hypothesis of each step, and at last the translation; once it breaks, no more is told.
+    ///
+    /// # Errors
+    /// As for [`TextTranslator::translate`].
+    pub fn translate_growing(
+        &self,
+        source: &str,
+        options: &TranslateOptions,
+        told: &mut dyn FnMut(GrowingTranslation<'_>) -> ControlFlow<()>,
+    ) -> Result<Translation> {
+        let (ids, is_cut) = self.read(source)?;
+        let read = Side::of(source, self.tokenizers.source(), self.config.model.max_length - 1)?;
+        let source_words = read.named(source);
+        let mut tell = |text: &str| -> Result<ControlFlow<()>> {
+            let (words, weights) = self.attended(&read, text)?;
+            Ok(told(GrowingTranslation { source_words: &source_words, text, words, weights }))
+        };
+        let (mut live, mut going) = (vec![Vec::new()], Ok(ControlFlow::Continue(())));
+        let mut step = |considered: &[Considered]| {
+            let followed = considered.iter().filter(|one| one.fate == Fate::Followed);
+            live = followed
+                .map(|one| [live.get(one.hypothesis).map_or(&[][..], Vec::as_slice), &[one.token]].concat())
+                .collect();
+            if let (Ok(ControlFlow::Continue(())), Some(best)) = (&going, live.first()) {
+                going = self.tokenizers.target.decode(best).map_err(Error::from).and_then(|text| tell(&text));
+            }
+        };
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let limits = [self.limit(ids.len())];
+        let found = self.search_told(&self.params, (&ids, &offsets), &limits, options, &mut step)?;
+        let texts = found.into_iter().flatten().map(|found| Ok((self.tokenizers.target.decode(&found.ids)?, found)));
+        let hypotheses = texts.collect::<Result<Vec<_>>>()?;
+        let translation = Translation { hypotheses, source_tokens: ids.len() - 1, is_cut };
+        if going?.is_continue() {
+            let _ = tell(translation.text())?;
+        }
+        Ok(translation)
+    }
+
+    /// The words of a translation, and the share of its attention that each gives to each word of the source and its end.
+    fn attended(&self, read: &Side, text: &str) -> Result<(Vec<String>, Vec<Vec<f32>>)> {
+        let written = Side::of(text, &self.tokenizers.target, self.config.model.max_length - 1)?;
+        let pair = self.pair(&[&read.ids[..], &[self.end_of_source()]].concat(), &written.ids);
+        let layers = self.model.alignment(&self.params, &pair)?;
+        let heads: Vec<_> = layers.iter().flat_map(|layer| layer.outer_iter()).collect();
+        let columns = read.tokens();
+        let share = |row: &Range<usize>, column: &Range<usize>| {
+            let pairs = row.clone().flat_map(|r| column.clone().map(move |c| [r, c]));
+            let sum: f32 = pairs.map(|at| heads.iter().map(|head| head[at]).sum::<f32>()).sum();
+            sum / (row.len() * heads.len()).max(1) as f32
+        };
+        let of_word = |word: &WordSpan| columns.iter().map(|column| share(&word.tokens, column)).collect();
+        let words = written.words.iter().map(|word| text[word.bytes.clone()].to_owned()).collect();
+        Ok((words, written.words.iter().map(of_word).collect()))
+    }
+
     /// Explains the translation of `source`: the given `target` or, without, the model's own; `name` is what the model is
     /// called in pictures.
     ///
