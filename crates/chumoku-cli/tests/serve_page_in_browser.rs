@@ -115,7 +115,7 @@ fn choose(browser: &mut Browser, select: &str, model: &str) {
 /// Goes to a room with the arrow keys.
 #[track_caller]
 fn enter(browser: &mut Browser, room: &str) {
-    browser.to_the_top();
+    browser.scroll_up();
     let chosen = browser.text("document.querySelector('[role=tab][aria-selected=true]').id");
     browser.tab_to(&chosen);
     browser.press("Home");
@@ -215,7 +215,7 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
         ("ratings", "food good and staff plain"),
         ("names", "Emma waits in Kyoto"),
     ] {
-        browser.to_the_top();
+        browser.scroll_up();
         choose(&mut browser, "text-model", model);
         browser.tab_to("text-in");
         browser.types_over(text);
@@ -290,7 +290,7 @@ fn two_texts_are_compared() {
     let Some(mut browser) = visit(&server, "en") else { return };
     enter(&mut browser, "two");
     let fill = |browser: &mut Browser, model: &str, texts: [&str; 2]| {
-        browser.to_the_top();
+        browser.scroll_up();
         choose(browser, "two-model", model);
         for (field, text) in ["two-first", "two-second"].into_iter().zip(texts) {
             browser.tab_to(field);
@@ -432,7 +432,7 @@ fn a_text_is_written_token_by_token() {
         )
     );
     // A long text is stopped.
-    browser.to_the_top();
+    browser.scroll_up();
     browser.tab_to("writing-most");
     browser.types_over("1024");
     browser.tab_to("writing-temperature");
@@ -474,7 +474,7 @@ fn a_table_is_classified_and_downloaded() {
     browser.tab_to("table-go");
     browser.press("Enter");
     browser.until("document.getElementById('table-progress-said').textContent === 'Done: 75 rows.'");
-    browser.to_the_top();
+    browser.scroll_up();
     browser.tab_to("table-save");
     browser.press("Enter");
     let file = downloads.join("table-reviews.csv");
@@ -500,7 +500,7 @@ fn a_table_is_classified_and_downloaded() {
     assert_eq!(saved.matches("Good film number").count(), 70);
     assert!(!saved.contains(",,\r\nr"), "a row has no answer: {saved}");
     // Pairs, and a cancel in between.
-    browser.to_the_top();
+    browser.scroll_up();
     choose(&mut browser, "table-model", "pairs");
     browser.tab_to("table-in");
     let rows = (0..20_000).map(|i| format!("A dog runs on day {i}.\tA dog sings.\n")).collect::<String>();
@@ -540,13 +540,13 @@ fn what_goes_wrong_is_said_in_plain_words() {
     assert_eq!(browser.text("document.getElementById('text-in').value"), format!("{REVIEW} Never."));
     let (_, port) = server.address.rsplit_once(':').unwrap();
     let again = Server::with(place, &["reviews", "--port", port], &[]);
-    browser.to_the_top();
+    browser.scroll_up();
     browser.tab_to("problem-again");
     browser.press("Enter");
     browser.until("document.getElementById('problem').hidden && document.querySelector('.coloured')?.textContent.endsWith('Never.')");
     drop(again);
     // In Japanese too.
-    browser.to_the_top();
+    browser.scroll_up();
     browser.tab_to("lang-ja");
     browser.press("Enter");
     browser.tab_to("text-in");
@@ -650,7 +650,7 @@ fn both_languages_and_themes_at_every_width() {
             }
         }
         // The switch is remembered, also against the browser's language; the theme likewise.
-        browser.to_the_top();
+        browser.scroll_up();
         browser.tab_to(&format!("lang-{other}"));
         browser.press("Enter");
         assert_eq!(browser.text("document.documentElement.lang"), other);

@@ -359,8 +359,10 @@ fn parsed(mut part: Value) -> Option<Part> {
     Some((first, layout, columns, rows.into_iter().map(record).collect::<Option<_>>()?))
 }
 
+/// A row as it travels: line, fields, object, and what is wrong with it.
+type Travelling = (u64, Vec<String>, Option<Map<String, Value>>, Option<String>);
+
 fn record(row: Value) -> Option<(Record, Option<String>)> {
-    let (line, fields, object, fault): (u64, Vec<String>, Option<Map<String, Value>>, Option<String>) =
-        serde_json::from_value(row).ok()?;
+    let (line, fields, object, fault): Travelling = serde_json::from_value(row).ok()?;
     Some((Record { line, fields, object }, fault))
 }

@@ -283,7 +283,7 @@ impl Browser {
 
     /// Puts the focus where the page begins.
     #[track_caller]
-    pub fn to_the_top(&mut self) {
+    pub fn scroll_up(&mut self) {
         self.eval("document.querySelector('button').focus()");
     }
 

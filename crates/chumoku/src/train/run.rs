@@ -445,9 +445,7 @@ impl<T: Trainable> Run<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::MOST_PARTS;
     use super::*;
-    use std::collections::HashSet;
 
     #[test]
     fn checkpoints_take_no_more_than_a_twentieth_of_the_time() {
