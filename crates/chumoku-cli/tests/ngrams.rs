@@ -125,8 +125,8 @@ fn what_needs_attention_or_a_network_is_refused() {
     place.refuses(&[&train[..], &["--parts", "3"]].concat(), &["--parts", "n-gram model"]);
     place.refuses(&[&train[..], &["--watch", "a text"]].concat(), &["n-gram model"]);
     place.write("book.txt", "one line of text\n".repeat(200));
-    place.refuses(&["train", "book.txt", "--task", "lm", "--model", "ngrams"], &["--model ngrams", "classifiers"]);
-    place.refuses(&["train", "book.txt", "--task", "lm", "--model", "gru"], &["--model gru", "classifiers"]);
+    place.refuses(&["train", "book.txt", "--task", "lm", "--model", "ngrams"], &["--model ngrams", "classes"]);
+    place.refuses(&["train", "book.txt", "--task", "lm", "--model", "gru"], &["--model gru", "classes"]);
 }
 
 #[test]

@@ -11,7 +11,6 @@ use std::sync::OnceLock;
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = concat!(
-    "'use strict';\n",
     include_str!("words.js"),
     include_str!("base.js"),
     include_str!("ask.js"),

@@ -1,3 +1,4 @@
+'use strict';
 // All that the page says. A function takes what the sentence is about.
 const WORDS = {
   en: {

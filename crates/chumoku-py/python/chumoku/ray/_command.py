@@ -81,7 +81,8 @@ def _predict(arguments: list[str], pick) -> int:
     try:
         reader = _chumoku.RowReader.open(command)
         tell("data", "データ", reader.description)
-        command += ["--lang", reader.lang]
+        if not any(word.partition("=")[0] == "--lang" for word in rest):
+            command += ["--lang", reader.lang]
         del reader
     except ValueError as error:
         # clap says that it is an error.
