@@ -158,12 +158,9 @@ def test_the_command_s_file(cluster, models, tmp_path, monkeypatch, capfd):  # n
     (tmp_path / "none.csv").write_text("id,text\n")
     both(tmp_path, models, "classes", "rows.csv", "--bom", "--top", "2")
     assert "11 rows have no answer" in capfd.readouterr().err
-    both(tmp_path, models, "classes", "rows.json")
     both(tmp_path, models, "classes", "rows.json", "--json", "--lang", "ja")
     both(tmp_path, models, "classes", "rows.parquet", "--skip-bad-rows")
     both(tmp_path, models, "classes", "rows.txt")
-    both(tmp_path, models, "labels", "rows.csv")
-    both(tmp_path, models, "numbers", "rows.csv")
     both(tmp_path, models, "spans", "rows.csv")
 
 
