@@ -218,8 +218,7 @@ impl Output<'_> {
                 *next = at + 1;
                 answers.write(record, answer, reason)?;
                 answers.flush()?;
-                writer.row(&portion.take());
-                Ok(())
+                writer.row(&portion.take())
             }
         }
     }

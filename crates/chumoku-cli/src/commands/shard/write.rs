@@ -8,6 +8,9 @@ use chumoku::{lang, model_fingerprint, tr};
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdout};
 
+/// Bytes of rows from which a portion is written: where rows come fast nobody else asks for it.
+const LARGEST_PORTION: usize = 1 << 20;
+
 /// A shard to be written, and of which run it is.
 pub(in crate::commands) struct Piece {
     pub(in crate::commands) shard: Shard,
@@ -68,14 +71,21 @@ impl ShardWriter<'_> {
     }
 
     /// Takes a row as it is written.
-    pub(in crate::commands) fn row(&mut self, row: &[u8]) {
+    pub(in crate::commands) fn row(&mut self, row: &[u8]) -> Result<(), DataError> {
         self.lengths.push(row.len());
         self.rows.extend_from_slice(row);
         self.own += 1;
+        if self.rows.len() < LARGEST_PORTION { Ok(()) } else { self.portion() }
     }
 
     /// Hands on the rows that there are.
     pub(in crate::commands) fn flush(&mut self) -> Result<(), DataError> {
+        self.portion()?;
+        self.out.flush().map_err(|source| DataError::Write { source })
+    }
+
+    /// Writes a portion of the rows that there are.
+    fn portion(&mut self) -> Result<(), DataError> {
         if !std::mem::replace(&mut self.has_begun, true) {
             let header = self.header.to_json();
             self.line(&header)?;
@@ -87,7 +97,7 @@ impl ShardWriter<'_> {
             self.written.add_bytes(&rows);
             self.out.write_all(&rows).map_err(|source| DataError::Write { source })?;
         }
-        self.out.flush().map_err(|source| DataError::Write { source })
+        Ok(())
     }
 
     /// Ends the shard, all rows of whose input were seen.
