@@ -4,7 +4,7 @@ use super::{CONFUSIONS, joined, pairs, said_alone, said_group, said_method, said
 use crate::marked::{filled, pieces};
 use crate::terminal::{Paint, TerminalOptions};
 use crate::width::{cut, display_width, right, wrap};
-use chumoku::explain::Errors;
+use chumoku::explain::{Errors, Told};
 use chumoku::lang::{Lang, clean};
 
 /// Lines of a text that are shown; of a longer one, what is around its strongest words.
@@ -106,10 +106,15 @@ fn one(errors: &Errors, [width, place]: [usize; 2], paint: Paint, lang: Lang, li
         Lang::En => format!("  {}. line {}: ", place + 1, error.line),
         Lang::Ja => format!("  {}. {} 行目：", place + 1, error.line),
     };
-    let chance = format!("  {}", said_sure(&error.told, lang));
-    let room = width.saturating_sub(display_width(&front) + display_width(&chance));
-    let pair = cut(&joined(&sides(&error.told, false, lang), errors.kind), room);
-    lines.push(format!("{front}{pair}{chance}"));
+    let (pair, sure) = (joined(&sides(&error.told, false, lang), errors.kind), said_sure(&error.told, lang));
+    let room = width.saturating_sub(display_width(&front) + 2 + display_width(&sure));
+    if matches!(error.told, Told::Number { .. }) && display_width(&pair) > room {
+        // Both sides are short, and the interval is not.
+        lines.push(format!("{front}{}", cut(&pair, width.saturating_sub(display_width(&front)))));
+        lines.push(format!("     {}", cut(&sure, width - 5)));
+    } else {
+        lines.push(format!("{front}{}  {sure}", cut(&pair, room)));
+    }
     let causes = error.causes();
     let pieces = pieces(&error.words, |i| causes.contains(&i), (width - 5, paint));
     let all: Vec<usize> = (0..pieces.len()).collect();
