@@ -95,6 +95,7 @@ def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
     assert model(tmp_path / "model") == model(tmp_path / "alone")
 
 
+@pytest.mark.skipif("CHUMOKU_CLUSTER" not in os.environ, reason="SKIPPED: takes minutes; set CHUMOKU_CLUSTER=1")
 def test_a_cluster_grows_and_shrinks(rows, tmp_path):
     from ray.cluster_utils import Cluster
 
@@ -112,7 +113,7 @@ def test_a_cluster_grows_and_shrinks(rows, tmp_path):
         listener.start()
 
         def wait_for(words, times=1):
-            until = time.monotonic() + 120
+            until = time.monotonic() + 240
             while "".join(said).count(words) < times and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.1)
             assert "".join(said).count(words) >= times, "".join(said)
@@ -143,7 +144,7 @@ sys.exit(_train.main(sys.argv[1:]))
     made = run(sys.executable, "-c", code, path, *flags, "--workers", 1, "--out", tmp_path / "model")
     assert made.returncode == 2, made.stderr
     assert "no helper is left: the instruction set is scalar there" in made.stderr, made.stderr
-    assert not (tmp_path / "model").exists()
+    assert not (tmp_path / "model" / "model.safetensors").exists()
 
 
 def test_from_python(rows, tmp_path):
