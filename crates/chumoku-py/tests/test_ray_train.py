@@ -152,7 +152,7 @@ def test_from_python(rows, tmp_path):
     metrics = chumoku_ray.train(path, out=tmp_path / "model", workers=2, epochs=3, parts=4)
     assert metrics["rows"]["train"] == 480
     assert model(tmp_path / "model") == alone
-    with pytest.raises(RuntimeError, match="already"):
+    with pytest.raises(RuntimeError, match="finished model"):
         chumoku_ray.train(path, out=tmp_path / "model", workers=1, epochs=3)
 
 
