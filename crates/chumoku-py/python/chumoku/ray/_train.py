@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -87,7 +88,8 @@ class Leader:
     def _make(self) -> None:
         import ray
 
-        actor = ray.remote(
+        remote: Any = ray.remote
+        actor = remote(
             num_cpus=self._cpus,
             max_restarts=0,
             concurrency_groups={"waiting": 1, "learning": 1, "adding": 1},
@@ -447,10 +449,10 @@ def _lead(own: argparse.Namespace, args: list[str]) -> int:
     if not ray.is_initialized():
         address = own.address or os.environ.get("RAY_ADDRESS")
         if address:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         else:
             cores = max(os.cpu_count() or 1, own.workers * own.worker_cpus)
-            ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     environment = {}
     if "CHUMOKU_ISA" not in os.environ:
         common = _common_instruction_set()
