@@ -1,8 +1,8 @@
 """What sharing steps costs: a step of one process with two threads beside one of two helpers with a thread each.
 
-    python ray_steps.py [DATA] [--runs 5] [flags of chumoku train]
+    python ray_steps.py [--data FILE] [--runs 5] [flags of chumoku train]
 
-DATA is a file, else the built-in reviews. Needs the package with Ray (`pip install "chumoku[ray]"`). The two take turns, five runs each; the
+Without a file the built-in reviews are learnt from. Needs the package with Ray (`pip install "chumoku[ray]"`). The two take turns, five runs each; the
 models must be the same bytes. Printed as one JSON object: milliseconds a step of each run, their medians and ratio, and of the
 shared step the part that is waiting and exchange. From these the step of 4, 16 and 64 machines of two cores on 10 Gbit/s is estimated, with
 a part of the batch for each: an estimate, no measurement.
@@ -29,7 +29,7 @@ def run(command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?")
+    parser.add_argument("--data")
     parser.add_argument("--runs", type=int, default=5)
     own, flags = parser.parse_known_args()
     data = [own.data] if own.data else []
