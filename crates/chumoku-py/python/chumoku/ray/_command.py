@@ -16,7 +16,7 @@ usage: python -m chumoku.ray predict MODEL DATA --out FILE [--workers N] [flags 
        python -m chumoku.ray train … (see python -m chumoku.ray train --help)
 
   --out FILE           the file to write: what `chumoku predict` would have written, byte for byte
-  --workers N          so many processes, each of which reads the model (default: as many as the cluster has room for)
+  --workers N          processes that answer, each of which reads the model (default: as many as the cluster has room for)
   --threads N          threads of each worker (default: 1)
   --address ADDRESS    the cluster: auto, or host:port (default: RAY_ADDRESS, else this machine alone)
   --rows-per-part N    rows that a worker is given at a time (default: 1024)

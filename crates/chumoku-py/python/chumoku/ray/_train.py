@@ -74,7 +74,6 @@ class Leader:
         self._failures = 0
         self._in_a_row = 0
         self._workers: list[_Worker] = []
-        self._refused: set[int] = set()
         self._news: list[str] = []
         self._terms: dict[str, Any] = {}
         self._room: Any = None
@@ -121,8 +120,8 @@ class Leader:
         self._news.append(f"helper {worker.number} is gone ({why}): {left} left")
         if 0 <= self._max_failures < self._failures:
             raise RuntimeError(
-                f"helper {worker.number} died ({why}), the last of {self._failures} that did, of which --max-failures "
-                f"{self._max_failures} allows fewer; go on with --resume"
+                f"{self._failures} helpers have died, more than --max-failures {self._max_failures} allows; the last one, helper "
+                f"{worker.number}: {why}; go on with --resume"
             )
         if self._in_a_row >= HOPELESS and not self._helping():
             raise RuntimeError(
