@@ -2,7 +2,7 @@
 
     python ray_steps.py [--data FILE] [--runs 5] [flags of chumoku train]
 
-Without a file the built-in reviews are learnt from. Needs the package with Ray (`pip install "chumoku[ray]"`). The two take turns, five runs each; the
+Without a file the built-in reviews are learnt from. Needs the package with Ray (`pip install "./crates/chumoku-py[ray]"`). The two take turns, five runs each; the
 models must be the same bytes. Printed as one JSON object: milliseconds a step of each run, their medians and ratio, and of the
 shared step the part that is waiting and exchange. From these the step of 4, 16 and 64 machines of two cores on 10 Gbit/s is estimated, with
 a part of the batch for each: an estimate, no measurement.

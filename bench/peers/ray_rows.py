@@ -2,7 +2,7 @@
 
     python ray_rows.py CHUMOKU [--rows 1000000] [--workers 2] [--place FOLDER]
 
-CHUMOKU is the program. The Python that runs this has the package with Ray (`pip install "chumoku[ray]"`). The rows are made of the
+CHUMOKU is the program. The Python that runs this has the package with Ray (`pip install "./crates/chumoku-py[ray]"`). The rows are made of the
 built-in reviews, each with a number; some have no text. What is printed: seconds, most memory of all processes together (proportional
 shares, sampled), which process was killed and when, and whether both files are the same.
 """

@@ -199,5 +199,5 @@ def test_what_is_missing_is_said(tmp_path):
     (tmp_path / "ray.py").write_text("raise ImportError('not here')")
     (tmp_path / "pyarrow.py").write_text("raise ImportError('not here')")
     run = lambda name: subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, text=True, cwd=tmp_path).stderr
-    assert 'pip install "chumoku[ray]"' in run("chumoku.ray")
+    assert 'pip install "ray[data]" pyarrow aiohttp' in run("chumoku.ray")
     assert "pip install pyarrow" in run("chumoku.arrow")

@@ -14,7 +14,7 @@ from __future__ import annotations
 try:
     import ray.data  # noqa: F401
 except ImportError as error:
-    raise ImportError(f'chumoku.ray needs Ray: pip install "chumoku[ray]" ({error})') from error
+    raise ImportError(f'chumoku.ray needs Ray: pip install "ray[data]" pyarrow aiohttp ({error})') from error
 
 from typing import Any
 
