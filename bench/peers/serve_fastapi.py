@@ -3,22 +3,67 @@
     pip install fastapi uvicorn transformers torch onnxruntime
     python serve_fastapi.py FOLDER [--task embed|predict] [--onnx model.onnx] [--port 8000] [--threads 2]
 
-FOLDER is one that transformers reads. It answers `POST /embed` or `POST /predict` with {"inputs": "text" or [texts]} as `chumoku serve`
+FOLDER is one that transformers reads, or a classifier that `chumoku train` made from scratch (`pip install safetensors`); of that the
+network is served, by PyTorch's own encoder or from the file of `chumoku export`, and not the n-grams. It answers `POST /embed` or `POST /predict` with {"inputs": "text" or [texts]} as `chumoku serve`
 does; `serve_load.py` asks both. Handlers are plain functions, so that uvicorn runs them on its pool of threads. Vectors are
 means of the tokens', of length 1.
 """
 
 import argparse
+import json
+from pathlib import Path
 
 import numpy as np
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
-from transformers import AutoTokenizer
 
 
 class Request(BaseModel):
     inputs: str | list[str]
+
+
+def own_config(folder):
+    """The configuration of a classifier of Chumoku's; none of other folders."""
+    config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    return config if config.get("model_type") == "chumoku_text_classifier" else None
+
+
+def own_by_torch(arguments, config):
+    """Such a classifier in PyTorch, whose encoder names its weights alike."""
+    import torch
+    from safetensors.torch import load_file
+    from torch_train import Classifier
+
+    expected = {"norm_order": "pre", "activation": "gelu", "position": "sinusoidal", "pooling": "mean", "causal": False}
+    assert all(config[name] == value for name, value in expected.items()), config
+    sizes = {name: config[name] for name in ("d_model", "max_length", "d_ff")}
+    model = Classifier(config["vocab_size"], config["num_classes"], config["num_layers"], heads=config["num_heads"], dropout=0.0, **sizes)
+    weights = load_file(Path(arguments.folder) / "model.safetensors")
+    model.load_state_dict({name: weights.get(name, own) for name, own in model.state_dict().items()})
+    model.eval()
+
+    def compute(batch):
+        mask = torch.from_numpy(batch["attention_mask"]) == 0
+        with torch.inference_mode():
+            return model(torch.from_numpy(batch["input_ids"]), mask if mask.any() else None).numpy()
+
+    return compute
+
+
+def own_tokenizer(folder, most):
+    """Tokens of texts as arrays, padded; no more than the network reads at once."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+    tokenizer.enable_truncation(most)
+    tokenizer.enable_padding()
+
+    def encode(texts):
+        found = tokenizer.encode_batch(texts)
+        return {"input_ids": np.array([each.ids for each in found]), "attention_mask": np.array([each.attention_mask for each in found])}
+
+    return encode
 
 
 def by_torch(arguments):
@@ -26,7 +71,6 @@ def by_torch(arguments):
     import torch
     from transformers import AutoModel, AutoModelForSequenceClassification
 
-    torch.set_num_threads(arguments.threads)
     kind = AutoModel if arguments.task == "embed" else AutoModelForSequenceClassification
     model = kind.from_pretrained(arguments.folder).eval()
 
@@ -35,13 +79,12 @@ def by_torch(arguments):
             found = model(**{name: torch.from_numpy(array) for name, array in batch.items()})
         return (found.last_hidden_state if arguments.task == "embed" else found.logits).numpy()
 
-    return compute, model.config.id2label
+    return compute
 
 
 def by_onnx(arguments):
     """The same of ONNX Runtime."""
     import onnxruntime
-    from transformers import AutoConfig
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = arguments.threads
@@ -51,17 +94,33 @@ def by_onnx(arguments):
     def compute(batch):
         return session.run(None, {name: array for name, array in batch.items() if name in names})[0]
 
-    return compute, AutoConfig.from_pretrained(arguments.folder).id2label
+    return compute
+
+
+def read(arguments):
+    """What makes arrays of texts, what computes with them, and the classes."""
+    if not arguments.onnx:
+        import torch
+
+        torch.set_num_threads(arguments.threads)
+    if config := own_config(arguments.folder):
+        compute = by_onnx(arguments) if arguments.onnx else own_by_torch(arguments, config)
+        return own_tokenizer(arguments.folder, config["max_length"]), compute, config["labels"]
+    from transformers import AutoConfig, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(arguments.folder)
+    compute = by_onnx(arguments) if arguments.onnx else by_torch(arguments)
+    labels = AutoConfig.from_pretrained(arguments.folder).id2label
+    return lambda texts: dict(tokenizer(texts, padding=True, truncation=True, return_tensors="np")), compute, labels
 
 
 def service(arguments):
-    tokenizer = AutoTokenizer.from_pretrained(arguments.folder)
-    compute, labels = by_onnx(arguments) if arguments.onnx else by_torch(arguments)
+    encode, compute, labels = read(arguments)
     app = FastAPI()
 
     def computed(request):
         texts = [request.inputs] if isinstance(request.inputs, str) else request.inputs
-        batch = dict(tokenizer(texts, padding=True, truncation=True, return_tensors="np"))
+        batch = encode(texts)
         return compute(batch), batch["attention_mask"]
 
     @app.post("/embed")

@@ -23,14 +23,14 @@ from torch import nn
 class Classifier(nn.Module):
     """Token embedding · √d + sinusoidal positions → encoder (pre-norm, GELU) → mean over real tokens → linear."""
 
-    def __init__(self, vocab, classes, layers, d_model, heads, dropout, max_length):
+    def __init__(self, vocab, classes, layers, d_model, heads, dropout, max_length, d_ff=None):
         super().__init__()
         self.embedding = nn.Embedding(vocab, d_model)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
         self.register_buffer("positions", sinusoidal_positions(max_length, d_model))
         self.dropout = nn.Dropout(dropout)
         layer = nn.TransformerEncoderLayer(
-            d_model, heads, 4 * d_model, dropout, activation="gelu", norm_first=True, batch_first=True
+            d_model, heads, d_ff or 4 * d_model, dropout, activation="gelu", norm_first=True, batch_first=True
         )
         self.encoder = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(d_model), enable_nested_tensor=False)
         self.head = nn.Linear(d_model, classes)

@@ -248,6 +248,17 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
                     spans.map(|s| format!("{}{}", s["text"].as_str().unwrap(), s["label"].as_str().unwrap())).collect();
                 assert!(!expected.is_empty());
                 assert_eq!(marks, json!(expected));
+                // Below them stands the page of `explain --html`, without its heading, in this page's language.
+                browser.until("document.querySelector('iframe:not(.coming)')");
+                let explained = in_frame(
+                    &mut browser,
+                    "[...document.querySelectorAll('#tagged h2')].map(h => h.querySelector('bdi').textContent + h.querySelector('ins').textContent).join('|')",
+                );
+                assert_eq!(explained, expected.join("|"));
+                let heading = "String(getComputedStyle(document.querySelector('header')).display) + document.documentElement.lang";
+                assert_eq!(in_frame(&mut browser, heading), "noneen");
+                let height = in_frame(&mut browser, "String(Math.ceil(document.body.getBoundingClientRect().height))");
+                browser.until(&format!("document.querySelector('iframe:not(.coming)').clientHeight === {height}"));
             }
             _ => browser.until("document.querySelectorAll('#text-answer tbody tr').length === 4"),
         }

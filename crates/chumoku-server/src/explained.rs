@@ -1,10 +1,10 @@
 //! Why a text got its answer: as JSON, and as the page of `chumoku explain --html`.
 
 use crate::model::{Loaded, Model};
-use crate::refusal::{Refusal, Result};
-use chumoku::explain::{Alignment, Explanation, Method, to_json};
+use crate::refusal::Result;
+use chumoku::explain::{Alignment, AskedSpan, Explanation, Method, TaggedText, shorten, to_json};
 use chumoku::lang::lang;
-use chumoku_view::{alignment_to_html, to_html};
+use chumoku_view::{alignment_to_html, tagged_to_html, to_html};
 use serde_json::Value;
 
 /// What is asked.
@@ -13,6 +13,8 @@ pub(crate) struct Explain {
     pub(crate) text: String,
     /// For an encoder a text to compare with, for a translator a translation.
     pub(crate) target: Option<String>,
+    /// For a tagger a span, whether it is marked or not.
+    pub(crate) span: Option<AskedSpan>,
     pub(crate) method: Method,
     /// Whether the page is asked for.
     pub(crate) as_page: bool,
@@ -24,10 +26,11 @@ enum Found {
     /// One that has n-grams beside it in JSON.
     WithNgrams(Box<Explanation>, Value),
     Alignment(Box<Alignment>),
+    Tagged(Box<TaggedText>),
 }
 
 fn find(loaded: &Loaded, asked: &Explain) -> Result<Found> {
-    let Explain { text, target, method, .. } = asked;
+    let Explain { text, target, span, method, .. } = asked;
     let (target, name) = (target.as_deref(), loaded.name.as_str());
     let explanation = match &loaded.model {
         Model::Classifier(model) => {
@@ -42,7 +45,9 @@ fn find(loaded: &Loaded, asked: &Explain) -> Result<Found> {
         Model::Generator(model) => model.explain(text, name)?,
         Model::Embedder(model) => model.explain(text, target, name)?,
         Model::Translator(model) => return Ok(Found::Alignment(Box::new(model.explain(text, target, name)?))),
-        Model::Tagger(_) => return Err(Refusal::broken()),
+        Model::Tagger(model) => {
+            return Ok(Found::Tagged(Box::new(model.explain(text, name, span.as_ref(), &mut |_, _| {})?)));
+        }
     };
     Ok(Found::Explanation(Box::new(explanation)))
 }
@@ -57,6 +62,7 @@ pub(crate) fn as_json(loaded: &Loaded, asked: &Explain) -> Result<Value> {
             found
         }
         Found::Alignment(alignment) => alignment.to_json(),
+        Found::Tagged(tagged) => shorten(serde_json::to_value(&tagged).unwrap_or_default()),
     })
 }
 
@@ -70,6 +76,14 @@ pub(crate) fn as_page(loaded: &Loaded, asked: &Explain) -> Result<String> {
         Found::Alignment(alignment) => {
             let best = alignment.ranking.first().map_or([0, 0], |best| [best.layer, best.head]);
             alignment_to_html(&alignment, best, lang())
+        }
+        Found::Tagged(tagged) => {
+            let attention = match &loaded.model {
+                Model::Tagger(model) => model.attention(&asked.text, &loaded.name)?,
+                _ => None,
+            };
+            let attention = attention.as_ref().map(|found| (found, [found.layers.saturating_sub(1), 0]));
+            tagged_to_html(&tagged, attention, lang())
         }
     })
 }

@@ -67,6 +67,12 @@ pub(crate) const PLACES: &[Place] = &[
         fields: &[
             ("inputs", "texts", "One text, or one pair", true),
             ("target", "string", "For an encoder a text to compare with, for a translator a translation", false),
+            (
+                "span",
+                "object",
+                "For a tagger a span that it marks or does not: its start and end in characters, its label if one is meant",
+                false,
+            ),
             ("method", "string", "leave-one-out, or integrated-gradients for a classifier's network", false),
             ("html", "boolean", "Answer with the page of `chumoku explain --html`", false),
             COLUMNS,

@@ -231,7 +231,7 @@ fn json_of((answer, told): (Answer, Told)) -> Result<Response> {
 }
 
 async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
-    let (served, loaded) = service.model(name, Need::Explain)?;
+    let (served, loaded) = service.any(name)?;
     let (mut texts, _) = asked.rows(&loaded.model, &service.limits)?;
     let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
         Refusal::invalid(tr!("inputs: expected one text at a time", "inputs: 一度に説明できるテキストは 1 つです"))
@@ -246,6 +246,14 @@ async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result
             )));
         }
         check("target", std::slice::from_ref(target), &service.limits)?;
+    }
+    let span = asked.span("span")?;
+    if span.is_some() && kind != "tagger" {
+        return Err(Refusal::invalid(tr!(
+            "span: for a tagger, which marks spans in texts; this model is {}",
+            "span: テキストの中のスパンを示すモデルで使えます。このモデルは{}です",
+            described(kind)
+        )));
     }
     let method = match asked.text("method")? {
         None | Some("leave-one-out") => Method::LeaveOneOut,
@@ -266,7 +274,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result
     };
     let as_page = asked.flag("html")?.unwrap_or(false);
     drop(asked);
-    let explain = Box::new(Explain { text, target, method, as_page });
+    let explain = Box::new(Explain { text, target, span, method, as_page });
     match service.ask(served, loaded, Task::Explain(explain)).await? {
         (Answer::Page(page), told) => {
             let mut response = Response::new(Body::from(page));
@@ -283,6 +291,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result
 fn described(kind: &str) -> &'static str {
     match kind {
         "ngrams" => ModelKind::Ngrams,
+        "tagger" => ModelKind::Tagger,
         "encoder" => ModelKind::Encoder,
         "translator" => ModelKind::Translator,
         "language_model" => ModelKind::LanguageModel,

@@ -6,6 +6,7 @@ use crate::places::Place;
 use crate::refusal::{Kind, Refusal, Result};
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
+use chumoku::explain::AskedSpan;
 use chumoku::lang::wording::{listed, quoted};
 use chumoku::{pair, row, tr};
 use serde_json::{Map, Value};
@@ -140,6 +141,31 @@ impl Object {
                 "{name}: {least} から {most} までの整数が必要です"
             ))
         })
+    }
+
+    /// A span of characters, with its label if it has one.
+    pub(crate) fn span(&self, name: &str) -> Result<Option<AskedSpan>> {
+        let wrong = || {
+            Self::wrong(
+                name,
+                chumoku::lang::lang().pick(
+                    "an object with the first character from 0, the one behind the last, and a label if one is meant, such as \
+                     {\"start\": 0, \"end\": 4, \"label\": \"person\"}",
+                    "最初の文字（0 から）と最後の次の文字、必要ならラベルを持つ {\"start\": 0, \"end\": 4, \"label\": \"person\"} のような\
+                     オブジェクト",
+                ),
+            )
+        };
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let fields = value.as_object().ok_or_else(wrong)?;
+        let border = |name: &str| usize::try_from(fields.get(name)?.as_u64()?).ok();
+        let (Some(start), Some(end)) = (border("start"), border("end")) else { return Err(wrong()) };
+        let label = match fields.get("label") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(label)) => Some(label.clone()),
+            Some(_) => return Err(wrong()),
+        };
+        Ok(Some(AskedSpan { start, end, label }))
     }
 
     /// What is asked about: the field of this name.

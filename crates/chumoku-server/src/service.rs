@@ -60,7 +60,6 @@ pub(crate) struct Service {
 pub(crate) enum Need {
     Predict,
     Embed,
-    Explain,
     Translate,
     Generate,
     Tokenize,
@@ -71,7 +70,6 @@ impl Need {
         match self {
             Need::Predict => matches!(model, Model::Classifier(_) | Model::Ngrams(_) | Model::Tagger(_)),
             Need::Embed => matches!(model, Model::Embedder(_)),
-            Need::Explain => !matches!(model, Model::Tagger(_)),
             Need::Translate => matches!(model, Model::Translator(_)),
             Need::Generate => matches!(model, Model::Generator(_)),
             Need::Tokenize => model.tokenized().is_some(),
@@ -88,10 +86,6 @@ impl Need {
             Need::Embed => tr!(
                 "{name}: gives no vectors; it is of the kind {kind}, and those of the kind encoder do",
                 "{name}: ベクトルを出すモデルではありません（種類: {kind}。出せるのは encoder です）"
-            ),
-            Need::Explain => tr!(
-                "{name}: cannot be explained; it is of the kind {kind}",
-                "{name}: 説明できるモデルではありません（種類: {kind}）"
             ),
             Need::Translate => {
                 tr!(
@@ -118,7 +112,6 @@ impl Need {
         Refusal::wrong_model(match self {
             Need::Predict => tr!("none of the models predicts", "予測するモデルがありません"),
             Need::Embed => tr!("none of the models gives vectors", "ベクトルを出すモデルがありません"),
-            Need::Explain => tr!("none of the models can be explained", "説明できるモデルがありません"),
             Need::Translate => tr!("none of the models translates", "翻訳モデルがありません"),
             Need::Generate => tr!("none of the models writes texts", "文章を書くモデルがありません"),
             Need::Tokenize => tr!("none of the models has tokens", "トークンのあるモデルがありません"),
@@ -174,6 +167,14 @@ impl Service {
         match need.is_met_by(&loaded.model) {
             true => Ok((served, loaded)),
             false => Err(need.refuse(&loaded.name, loaded.model.kind())),
+        }
+    }
+
+    /// The model of this name, or the first.
+    pub(crate) fn any(&self, name: Option<&str>) -> Result<(&Served, Arc<Loaded>)> {
+        match (name, self.models.first()) {
+            (None, Some(first)) => Ok((first, first.loaded())),
+            (name, _) => self.named(name.unwrap_or_default()),
         }
     }
 

@@ -57,6 +57,13 @@ fn every_answer_is_the_commands() {
     let printed = told(&["explain", "bert", "good film", "--target", "bad film", "--json", "-"]);
     let body = json!({ "inputs": "good film", "target": "bad film", "model": "bert" });
     assert_eq!(server.asks("/explain", &body), printed[0]);
+    let text = "Anna waits in Oslo";
+    let printed = told(&["explain", "names", text, "--json", "-"]);
+    assert_eq!(server.asks("/explain", &json!({ "inputs": text, "model": "names" })), printed[0]);
+    let printed = told(&["explain", "names", text, "--span", "5:10:place", "--json", "-"]);
+    let span = json!({ "start": 5, "end": 10, "label": "place" });
+    assert_eq!(server.asks("/explain", &json!({ "inputs": text, "model": "names", "span": span })), printed[0]);
+    assert_eq!(printed[0]["spans"][0]["text"], "waits");
     // Vectors.
     let texts = ["the film was good", "映画"];
     let printed = told(&["embed", "bert", texts[0], texts[1]]);

@@ -32,6 +32,12 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
         ("/explain", json!({ "inputs": ["a", "b"] })),
         ("/explain", json!({ "inputs": "a", "target": "b", "model": "reviews" })),
         ("/explain", json!({ "inputs": "a", "method": "guessing" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 1 }, "model": "reviews" })),
+        ("/explain", json!({ "inputs": "a", "span": "0:1", "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": -1 }, "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 1, "label": 3 }, "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 9 }, "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 1, "label": "planet" }, "model": "names" })),
         ("/explain", json!({ "inputs": "a", "method": "integrated-gradients", "model": "ngrams" })),
         ("/embed", json!({ "inputs": "good", "prompt_name": "query" })),
         ("/v1/embeddings", json!({ "input": "good", "encoding_format": "hex" })),
@@ -67,7 +73,6 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
         ("/embed", "reviews"),
         ("/translate", "book"),
         ("/generate", "names"),
-        ("/explain", "names"),
         ("/tokenize", "ngrams"),
     ] {
         server.refuses(path, &json!({ "inputs": "good", "model": model }), 424, "Backend");

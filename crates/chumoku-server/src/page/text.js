@@ -15,7 +15,6 @@ function textRoom() {
     const found = await answerTo(model, text, columns, signal);
     answer.show(found, text);
     sayAloud(inWords(found));
-    if (model.kind === 'tagger') { why.clear(); return; }
     const body = { model: model.model_id, inputs: text, ...Object.keys(columns).length && { columns } };
     if (text.length > LONG) {
       why.offer(() => T.explainNow, () => explain(body).catch(error => showProblem(error)), () => T.explainLong(text.length));

@@ -1,10 +1,10 @@
-'use strict';
 (() => {
   const root = document.documentElement, $ = id => document.getElementById(id);
   addEventListener('error', e => { root.dataset.error = e.message; });
   document.addEventListener('securitypolicyviolation', () => { root.dataset.violations = 1; });
   const dark = matchMedia('(prefers-color-scheme: dark)'), themes = ['auto', 'light', 'dark'];
-  // The state is in the address, so that a link shows what its sender saw.
+  // The page around has the heading, the languages and the theme.
+  if (isFramed) root.dataset.framed = 'figures';
   const state = { lang: root.lang, theme: 'auto' };
   const show = () => {
     root.lang = state.lang;
@@ -15,18 +15,18 @@
     $('theme').title = { auto: 'system · 自動', light: 'light · ライト', dark: 'dark · ダーク' }[state.theme];
   };
   // Other keys of the address are left as they are.
-  const link = keys => {
-    const p = new URLSearchParams(location.hash.slice(1));
+  const keep = keys => {
+    const p = linked();
     for (const [key, value] of Object.entries(keys)) p.set(key, value);
-    try { history.replaceState(null, '', '#' + p); } catch { /* a file on disk may refuse */ }
+    link(p);
   };
   const set = change => {
     Object.assign(state, change);
     show();
-    link(state);
+    keep(state);
   };
   const read = () => {
-    const p = new URLSearchParams(location.hash.slice(1));
+    const p = linked();
     if (['en', 'ja'].includes(p.get('lang'))) state.lang = p.get('lang');
     if (themes.includes(p.get('theme'))) state.theme = p.get('theme');
     show();
@@ -36,7 +36,7 @@
   const turn = () => set({ theme: themes[(themes.indexOf(state.theme) + 1) % themes.length] });
   $('theme').addEventListener('click', turn);
   addEventListener('keydown', e => {
-    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (isFramed || e.ctrlKey || e.metaKey || e.altKey) return;
     if (e.key === 'l') set({ lang: state.lang === 'en' ? 'ja' : 'en' });
     if (e.key === 't') turn();
   });

@@ -9,7 +9,7 @@ use chumoku::lang::Lang;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("figure.css");
-const SCRIPT: &str = include_str!("figure.js");
+const SCRIPT: &str = concat!(include_str!("../framed.js"), include_str!("figure.js"));
 
 /// What a page has above its figures: an element, and the script and style sheet that work it.
 #[derive(Clone, Copy, Default)]

@@ -24,6 +24,7 @@ const EXPLAIN: Program = Program {
     template: include_str!("explain.html"),
     style: include_str!("explain.css"),
     script: concat!(
+        include_str!("../framed.js"),
         include_str!("page.js"),
         include_str!("lines.js"),
         include_str!("explain.strings.js"),
@@ -38,6 +39,7 @@ const ALIGNMENT: Program = Program {
     template: include_str!("alignment.html"),
     style: concat!(include_str!("explain.css"), include_str!("alignment.css")),
     script: concat!(
+        include_str!("../framed.js"),
         include_str!("page.js"),
         include_str!("lines.js"),
         include_str!("alignment.strings.js"),

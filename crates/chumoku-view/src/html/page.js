@@ -1,4 +1,3 @@
-'use strict';
 // What the pages of an explanation and of an alignment share: elements, numbers, arrays, colours, links, tabs.
 // Every file of a page runs in one script, in the order in which html.rs joins them.
 const root = document.documentElement;
@@ -171,31 +170,11 @@ function viewport(stage, size) {
 }
 const soon = act => { let asked = false; return () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; act(); }); } }; };
 
-// ---- links: what is shown stands in the address, so that a link shows what its sender saw ----
-// In a frame of the service's page there is no address: the frame's name holds the link, and the page around is told of it.
-const FRAMED = 'chumoku:', isFramed = parent !== self && self.name.startsWith(FRAMED);
-const tell = said => parent.postMessage({ chumoku: said }, '*');
-const linked = () => new URLSearchParams(isFramed ? self.name.slice(FRAMED.length) : location.hash.slice(1));
+// ---- links ----
 // Counted from 1 in links, from 0 here; -1 where there is none.
 const fromOne = (text, count) => { const i = /^\d{1,6}$/.test(text || '') ? Number(text) - 1 : -1; return i < count ? i : -1; };
-function link(params) {
-  if (isFramed) {
-    self.name = FRAMED + params;
-    tell({ link: String(params) });
-    return;
-  }
-  // Some browsers refuse this for a file on disk; the page then works without the link.
-  try { history.replaceState(null, '', '#' + params); } catch { /* nothing is lost */ }
-}
-
-if (isFramed) {
-  // The page around has the heading, and says what was predicted.
-  root.dataset.framed = D.kind || 'translator';
-  // Browsers observe nothing in frames that are out of sight, so the first height is told without being observed.
-  const tellHeight = () => tell({ height: Math.ceil(document.body.getBoundingClientRect().height) });
-  addEventListener('load', tellHeight);
-  new ResizeObserver(tellHeight).observe(document.body);
-}
+// The page around has the heading, and says what was predicted.
+if (isFramed) root.dataset.framed = D.kind || 'translator';
 
 // ---- tabs: arrow keys, Home and End go from one to the next that is there ----
 function makeTabs(list, names, choose) {
