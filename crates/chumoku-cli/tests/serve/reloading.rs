@@ -108,10 +108,8 @@ fn a_signal_to_read_again_is_kept_while_models_are_read() {
 fn the_end_does_not_wait_for_models_that_are_read() {
     let place = Place::new();
     place.copy(&self::place().path("reviews"), "model");
-    // Enough models for more than a second.
-    let begun = Instant::now();
-    drop(Server::start(&place, &many(20).iter().map(String::as_str).collect::<Vec<_>>()));
-    let models = many((30.0 / begun.elapsed().as_secs_f64()) as usize);
+    // Reading them takes a while, on any machine.
+    let models = many(200);
     let last = format!("{}: new model", models.last().unwrap().split_once('=').unwrap().0);
     let mut server = Server::start(&place, &models.iter().map(String::as_str).collect::<Vec<_>>());
     place.write("model/changed", "");
@@ -119,7 +117,6 @@ fn the_end_does_not_wait_for_models_that_are_read() {
     server.signal("HUP");
     server.hears(&last);
     let whole = begun.elapsed();
-    assert!(whole > Duration::from_millis(700), "{whole:?}");
     place.write("model/changed", "again");
     let before = server.said().len();
     server.signal("HUP");
@@ -130,5 +127,7 @@ fn the_end_does_not_wait_for_models_that_are_read() {
     server.signal("TERM");
     assert_eq!(server.ends(), 0);
     let took = begun.elapsed();
-    assert!(took < whole * 3 / 4, "{took:?} of {whole:?}");
+    assert!(took < whole, "{took:?} of {whole:?}");
+    let read = server.said()[before..].iter().filter(|line| line.contains("new model")).count();
+    assert!((1..models.len()).contains(&read), "{read} of {} models", models.len());
 }
