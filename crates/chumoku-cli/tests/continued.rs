@@ -188,14 +188,6 @@ fn what_is_missing_is_said() {
         &["train", "new.csv", "--from", "new.csv", "--old", "old.csv", "--out", "y"],
         &["--old", "leave it out"],
     );
-
-    // Kinds that are not trained further.
-    place.write("tree.csv", place.read("moved.csv").replace("food,", "home/food,").replace("travel,", "away/travel,"));
-    place.run(&["train", "tree.csv", "--hierarchy", "/", "--model", "ngrams", "--out", "tree"]).ok();
-    place.refuses(
-        &["train", "new.csv", "--from", "tree", "--out", "y"],
-        &["--from tree", "one class a text", "train anew"],
-    );
 }
 
 /// How a file was read is remembered with its name.

@@ -230,7 +230,7 @@ fn what_is_wrong_is_said() {
         place.refuses(&["export", model, "--out", "x.onnx"], &["n-grams alone", "ONNX"]);
         place.refuses(
             &["train", "rows.csv", "--task", "classify", "--from", model, "--out", "x"],
-            &["one class a text"],
+            &["--task", "trained further as it is"],
         );
         place.refuses(&["explain", model, "a text", "--without", "1.1"], &["--without", "no attention"]);
     }

@@ -99,10 +99,10 @@ pub(crate) struct Train {
     #[arg(long, value_enum)]
     pub(crate) model: Option<Model>,
     /// Start from a pretrained model: a folder with config.json, model.safetensors and tokenizer.json; a classifier or a
-    /// tagger from an encoder, a language model from a language model; or train a classifier of your own further on new rows
+    /// tagger from an encoder, a language model from a language model; or train a model of your own further on new rows
     #[arg(long, value_name = "FOLDER")]
     pub(crate) from: Option<PathBuf>,
-    /// With --from and a classifier of your own: the file that it was trained on (default: the one that its folder remembers), or none
+    /// With --from and a model of your own: the file that it was trained on (default: the one that its folder remembers), or none
     /// to train on the new rows alone; once for each file where it was trained on several
     #[arg(long, value_name = "FILE", requires = "from")]
     pub(crate) old: Vec<PathBuf>,

@@ -14,7 +14,7 @@ mod kind;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use kind::learn;
+pub(crate) use kind::{Unclear, learn};
 
 use crate::data::number;
 use crate::lang::lang;

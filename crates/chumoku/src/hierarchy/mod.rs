@@ -54,6 +54,11 @@ impl Hierarchy {
         tree
     }
 
+    /// What stands between the names of a path; none where parents came from a file.
+    pub fn separator(&self) -> Option<&str> {
+        self.separator.as_deref()
+    }
+
     /// The nodes, parents before what is below them.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

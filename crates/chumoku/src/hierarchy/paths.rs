@@ -1,6 +1,6 @@
 //! How labels say where they stand in a tree: by the names in front of them, or by a file of children and parents.
 
-use super::Hierarchy;
+use super::{Hierarchy, Node};
 use crate::data::{Dataset, LabelSets, Place, ReadOptions, Source};
 use crate::lang::wording::{did_you_mean, quoted};
 use crate::{Error, Result, tr};
@@ -30,6 +30,8 @@ pub enum Paths {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parents {
     path: PathBuf,
+    /// Whether that is the folder of a model, whose tree they are.
+    is_model: bool,
     /// Of each name in the first column its parent, if it has one, and where that stands.
     of: HashMap<String, (Option<String>, Place)>,
 }
@@ -171,6 +173,25 @@ impl Paths {
         Parents::read(path).map(Paths::Parents)
     }
 
+    /// How labels say where they stand in the tree of the model in a folder, so that new ones can be told their place.
+    pub(crate) fn of_tree(tree: &Hierarchy, folder: &Path) -> Paths {
+        if let Some(separator) = tree.separator() {
+            return Paths::Separator(separator.to_owned());
+        }
+        let place = Place::line(folder, 0);
+        let parent = |node: &Node| node.parent.map(|parent| tree.nodes()[parent].name.clone());
+        let of = tree.nodes().iter().map(|node| (node.name.clone(), (parent(node), place.clone()))).collect();
+        Paths::Parents(Parents { path: folder.to_owned(), is_model: true, of })
+    }
+
+    /// Writes the labels of sets as the tree has them, with all that are above each.
+    ///
+    /// # Errors
+    /// As for [`tidy`](Self::tidy).
+    pub(crate) fn tidy_sets(&self, sets: &mut LabelSets) -> Result<()> {
+        self.close(sets)
+    }
+
     /// Writes the labels of a file as the classes will be: without white space around the names of a path.
     ///
     /// # Errors
@@ -198,6 +219,13 @@ impl Paths {
                 "{place}: パス {shown} を読めません。{} の前後にはそれぞれ名前が必要ですが、空です。名前を入れてください。ラベルがパスでないときは --hierarchy none を指定してください",
                 quoted(separator)
             ),
+            Paths::Parents(parents) if parents.is_model => {
+                let (folder, hint) = (parents.path.display(), did_you_mean(label, parents.names()));
+                tr!(
+                    "{place}: looking up the parent of {shown}: the tree of {folder} does not have it{hint}; give --hierarchy FILE, a table of children and parents that names it and all that the model knows",
+                    "{place}: {shown} の親が {folder} の階層にありません{hint}。このラベルとモデルの知るすべてのラベルの親を書いた表を --hierarchy で指定してください"
+                )
+            }
             Paths::Parents(parents) => {
                 let (file, hint) = (parents.path.display(), did_you_mean(label, parents.names()));
                 tr!(
@@ -274,7 +302,7 @@ impl Parents {
             }
             of.entry(child).or_insert((parent, place));
         }
-        let parents = Parents { path: path.to_owned(), of };
+        let parents = Parents { path: path.to_owned(), is_model: false, of };
         parents.check_circles()?;
         Ok(parents)
     }
@@ -290,6 +318,33 @@ impl Parents {
 
     fn parent(&self, name: &str) -> Option<&str> {
         self.of.get(name).and_then(|(parent, _)| parent.as_deref())
+    }
+
+    /// Refuses to move what a model knows: each name of its tree has to stand below the same one here.
+    ///
+    /// # Errors
+    /// The first name that is not there, or stands below another.
+    pub(crate) fn check_has(&self, tree: &Hierarchy) -> Result<()> {
+        for node in tree.nodes() {
+            let of_model = node.parent.map(|parent| tree.nodes()[parent].name.as_str());
+            if self.knows(&node.name) && self.parent(&node.name) == of_model {
+                continue;
+            }
+            let top = || tr!("the top", "最上位");
+            let (file, name) = (self.path.display(), quoted(&node.name));
+            let [wanted, found] = [of_model, self.parent(&node.name)].map(|parent| parent.map_or_else(top, quoted));
+            return Err(Error::Setting(match self.knows(&node.name) {
+                true => tr!(
+                    "{file}: {name} stands below {found}, and in the tree of the model below {wanted}; what a model knows stays where it is: put it back, or train anew on the old and the new rows together",
+                    "{file}: {name} の親は {found} ですが、モデルの階層では {wanted} です。モデルの知るラベルの親は変えられません。元に戻すか、元のデータと新しいデータを合わせて学習し直してください"
+                ),
+                false => tr!(
+                    "{file}: expected all that the model knows, found no row for {name}; add one, with the parent {wanted}",
+                    "{file}: モデルの知るすべてのラベルが必要ですが、{name} の行がありません。親を {wanted} として加えてください"
+                ),
+            }));
+        }
+        Ok(())
     }
 
     /// Names down to this one, from the top; there are no circles.

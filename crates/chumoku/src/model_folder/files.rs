@@ -184,8 +184,12 @@ fn is_card(path: &Path) -> bool {
     // A card is in the language of whoever trained the model, not of whoever replaces it.
     let from_scratch = ["from scratch with Chumoku", "でゼロから学習し"];
     let from_another = ["fine-tuned with Chumoku", "でファインチューニングし"];
-    let further =
-        ["trained further with Chumoku", "で事前学習済みのモデルから追加学習し", "で別の分類器から追加学習し"];
+    let further = [
+        "trained further with Chumoku",
+        "で事前学習済みのモデルから追加学習し",
+        "で別の分類器から追加学習し",
+        "で別のモデルから追加学習し",
+    ];
     from_scratch.iter().chain(&from_another).chain(&further).any(|said| start.contains(said))
 }
 

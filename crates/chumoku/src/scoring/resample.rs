@@ -237,7 +237,7 @@ fn gain(figure: usize, rows: &Judged<'_>, other: &[u32], classes: usize, seed: u
 }
 
 /// The 2.5th and 97.5th percentile.
-fn middle(mut values: Vec<f64>) -> [f64; 2] {
+pub(super) fn middle(mut values: Vec<f64>) -> [f64; 2] {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(0.0);
     [at(0.025), at(0.975)]

@@ -16,6 +16,12 @@ use serde_json::{Value, json};
 /// Rows from which on something is said of whether columns help.
 const LEAST_ROWS: usize = 20;
 
+/// The error of a column, counted from 0, that cannot be read.
+fn unclear_at(place_of: &dyn Fn(usize, &str) -> Option<Place>, column: usize, unclear: &beside::Unclear) -> Error {
+    let place = place_of(column, &unclear.cell).map_or(String::new(), |place| format!("{place}: "));
+    Error::Setting(format!("{place}{}", unclear.problem))
+}
+
 impl<A: Answer> TrainingData<A> {
     /// The same data with what its training rows say of the columns beside the texts; of those that are of no use nothing is left in
     /// the rows. `place_of` is where a column, counted from 0, has a value in the training file.
@@ -40,10 +46,7 @@ impl<A: Answer> TrainingData<A> {
         let mut kept = Vec::new();
         for (at, of) in asked.iter().enumerate() {
             let found: Vec<&str> = self.train.texts.iter().map(|row| cells(row).nth(at).unwrap_or_default()).collect();
-            let learnt = beside::learn(of, &found).map_err(|unclear| {
-                let place = place_of(at, &unclear.cell).map_or(String::new(), |place| format!("{place}: "));
-                Error::Setting(format!("{place}{}", unclear.problem))
-            })?;
+            let learnt = beside::learn(of, &found).map_err(|unclear| unclear_at(place_of, at, &unclear))?;
             self.notes.extend(learnt.notes);
             if let Some(column) = learnt.column {
                 kept.push(at);
@@ -60,6 +63,35 @@ impl<A: Answer> TrainingData<A> {
                 .flat_map(|rows| &mut rows.texts)
                 .for_each(keep);
         }
+        Ok(self.with_notes_of_columns())
+    }
+
+    /// The same data with what its training rows say of the columns that a model reads which is trained further. Of what is no longer of
+    /// use the model keeps what it knows, so that rows stay as it reads them.
+    ///
+    /// # Errors
+    /// If values are not of the column's kind.
+    pub(super) fn with_known_columns(
+        mut self,
+        known: (&[SideColumn], &[Asked]),
+        place_of: &dyn Fn(usize, &str) -> Option<Place>,
+    ) -> Result<Self> {
+        if known.0.is_empty() {
+            return Ok(self);
+        }
+        for (at, (column, asked)) in known.0.iter().zip(known.1).enumerate() {
+            let found: Vec<&str> = self.train.texts.iter().map(|row| cells(row).nth(at).unwrap_or_default()).collect();
+            let learnt = beside::learn(asked, &found).map_err(|unclear| unclear_at(place_of, at, &unclear))?;
+            if learnt.column.is_some() {
+                self.notes.extend(learnt.notes);
+            }
+            self.columns.push(learnt.column.unwrap_or_else(|| column.clone()));
+        }
+        Ok(self.with_notes_of_columns())
+    }
+
+    /// With what must be known of the columns.
+    fn with_notes_of_columns(mut self) -> Self {
         for (part, rows) in [(tr!("validation", "検証"), &self.valid), (tr!("test", "テスト"), &self.test)] {
             for (at, column) in self.columns.iter().enumerate() {
                 let all = rows.texts.iter().map(|row| cells(row).nth(at).unwrap_or_default());
@@ -71,7 +103,7 @@ impl<A: Answer> TrainingData<A> {
             }
         }
         self.notes.extend(leaks(&self.columns, &self.train.texts, &self.train.labels));
-        Ok(self)
+        self
     }
 
     /// The texts alone of rows, without what stands beside them.

@@ -183,14 +183,7 @@ pub(crate) fn model_card(
         },
         network_sizes(body, lang()),
         model.num_parameters(),
-        match &data.further {
-            None => how_trained(plan),
-            Some(_) => tr!(
-                "trained further with Chumoku {}",
-                "Chumoku {} で別の分類器から追加学習し",
-                env!("CARGO_PKG_VERSION")
-            ),
-        },
+        how_trained(plan, data.further.is_some()),
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");
@@ -242,9 +235,12 @@ pub(crate) fn model_card(
     card + &use_section(data.reads_pairs())
 }
 
-/// From what the network was trained, and by what.
-pub(super) fn how_trained(plan: &Plan) -> String {
+/// From what the network was trained, and by what; `is_further` if from a model of one's own.
+pub(super) fn how_trained(plan: &Plan, is_further: bool) -> String {
     let version = env!("CARGO_PKG_VERSION");
+    if is_further {
+        return tr!("trained further with Chumoku {version}", "Chumoku {version} で別のモデルから追加学習し");
+    }
     match &plan.fine_tuning {
         None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
         Some(from) => tr!(

@@ -200,7 +200,7 @@ impl<A: Target> Trainable for Classify<'_, A> {
 
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
         if let Some(before) = self.before {
-            let params = super::further::params(before, self.layout(), &self.data.labels, seed);
+            let params = super::further::params(before, self.layout(), self.data, seed);
             let sha256 = sha256_of_numbers(params.values());
             return Ok((params, sha256));
         }

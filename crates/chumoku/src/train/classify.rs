@@ -1,7 +1,7 @@
 //! Training a classifier of one class a text: its two halves, what they are worth together, and the report.
 
 use super::card::{most_frequent_class, report_rows};
-use super::changes::changes;
+use super::changes::changes_of;
 use super::classifier_task::Classify;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
@@ -199,12 +199,7 @@ fn finish(
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some(before) = &before
-        && let Some((figures, section)) = changes(
-            data,
-            before.labels(),
-            [&|texts| before.predict(texts), &|texts| classifier.predict(texts)],
-            options.seed,
-        )?
+        && let Some((figures, section)) = changes_of(data, [before, &classifier], options)?
     {
         metrics["further"] = figures;
         card += &section;

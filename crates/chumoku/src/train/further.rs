@@ -1,160 +1,199 @@
-//! Training a classifier of one's own further: from its weights and tokens, on its own rows again and on new ones.
+//! Training a model of one's own further: from its weights and tokens, on its own rows again and on new ones.
 //!
 //! A network that learns from new rows alone forgets the old ones (McCloskey and Cohen, "Catastrophic interference in connectionist
 //! networks", 1989), so the old rows are learnt with the new ones (rehearsal: Robins, "Catastrophic forgetting, rehearsal and
 //! pseudorehearsal", 1995).
 
-use super::{Further, Plan, Shape, Source, TrainingData};
+use super::rehearsed::Rehearsed;
+use super::target::Target;
+use super::{Further, Known, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, Plan, Shape, Source, TrainingData};
 use crate::data::{Dataset, normalise};
 use crate::lang::wording::{count, listed};
 use crate::params::{Layout, Params};
 use crate::scoring::Rows;
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, tr};
+use chumoku_text::beside::text_of;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-/// Names of the rows that are compared: held out when the old model was trained, or now.
-pub const OLD_VALID: &str = "old_valid";
-/// As [`OLD_VALID`].
-pub const OLD_TEST: &str = "old_test";
-/// As [`OLD_VALID`].
-pub const NEW_VALID: &str = "new_valid";
-/// As [`OLD_VALID`].
-pub const NEW_TEST: &str = "new_test";
-
 /// A source and its files, as they are read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct SourceData {
+pub struct SourceData<F = Dataset> {
     /// What is remembered of them; nothing of data that came through a pipe.
     pub source: Option<Source>,
     /// The training file.
-    pub train: Dataset,
+    pub train: F,
     /// The validation file, if there is one.
-    pub valid: Option<Dataset>,
+    pub valid: Option<F>,
     /// The test file, if there is one.
-    pub test: Option<Dataset>,
+    pub test: Option<F>,
 }
 
-impl SourceData {
+impl<F> SourceData<F> {
     /// Files as they were read.
-    pub fn new(source: Option<Source>, train: Dataset, [valid, test]: [Option<Dataset>; 2]) -> SourceData {
+    pub fn new(source: Option<Source>, train: F, [valid, test]: [Option<F>; 2]) -> SourceData<F> {
         SourceData { source, train, valid, test }
     }
 }
 
-impl TrainingData {
-    /// What a classifier of the classes `known` is trained further on: its `old` rows, in the parts that they were in, and those of
-    /// `new` files, split as [`TrainingData::new`] does. New classes are added. New rows that are among the old ones stay
-    /// out.
-    ///
-    /// Unless it `replays` them, old rows are compared on and nothing else.
-    ///
-    /// # Errors
-    /// If no new row is left to train on, or a label occurs only in a validation or test file.
-    pub fn further(
-        known: &[String],
-        old: Option<&TrainingData>,
-        new: &SourceData,
+impl<A: Rehearsed> TrainingData<A> {
+    /// Old and new rows together; `is_known` if those are all rows that the model was trained on, in whose terms they are told.
+    pub(super) fn with_old(
+        known: &Known,
+        old: Option<&TrainingData<A>>,
+        new: SourceData<A::File>,
         replays: bool,
-    ) -> Result<TrainingData> {
-        let mut labels = [known, &new.train.labels()].concat();
+        is_known: bool,
+    ) -> Result<TrainingData<A>> {
+        let SourceData { source, mut train, mut valid, mut test } = new;
+        if let Some(paths) = known.paths() {
+            let files = [Some(&mut train), valid.as_mut(), test.as_mut()];
+            files.into_iter().flatten().try_for_each(|file| A::tidy(file, paths))?;
+        }
+        let mut labels = [known.labels.clone(), A::labels(&train)].concat();
         labels.extend(old.iter().flat_map(|old| old.labels.iter().cloned()));
         labels.sort();
         labels.dedup();
-        let parts = TrainingData::in_parts(&new.train, [new.valid.as_ref(), new.test.as_ref()], labels)?;
-        let labels = &parts.labels;
-        let of_old =
-            old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| renumbered(rows, &old.labels, labels)));
-        let [old_train, old_valid, old_test] = of_old.unwrap_or_default();
-        let found = [parts.train, parts.valid, parts.test];
-        let rows: usize = found.iter().map(Rows::len).sum();
-        let [train, valid, test] = without([&old_train, &old_valid, &old_test], found);
-        let (mut notes, left_out) = (parts.notes, rows - train.len() - valid.len() - test.len());
-        if left_out > 0 {
-            let rows = count(left_out as u64, "row");
-            notes.push(tr!(
-                "{rows} left out of the new data, for texts that are among the old rows",
-                "新しいデータのうち {left_out} 行は、テキストが元のデータにあるため除きました"
-            ));
+        // Thresholds of numbers are in the order of the numbers.
+        if !known.scale.thresholds.is_empty() {
+            labels.clone_from(&known.labels);
         }
-        if train.is_empty() {
-            let path = new.train.path.display();
-            return Err(Error::Setting(tr!(
-                "{path}: expected new rows to train on, found only such as the model was trained or tested on; give others",
-                "{path}: 新しい学習用の行が必要ですが、元のデータにある行しかありません。ほかのデータを指定してください"
-            )));
+        let parts = A::in_parts(&train, [valid.as_ref(), test.as_ref()], labels.clone())?;
+        let terms = (&labels[..], &known.scale);
+        let told = |rows: &Rows<A>, from: &[String]| A::in_terms(rows, from, terms);
+        let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| told(rows, &old.labels)));
+        let [old_train, old_valid, old_test] = of_old.unwrap_or_default();
+        let found = [&parts.train, &parts.valid, &parts.test].map(|rows| told(rows, &parts.labels));
+        let rows: usize = found.iter().map(Rows::len).sum();
+        let [new_train, new_valid, new_test] = without([&old_train, &old_valid, &old_test], found);
+        let mut notes = parts.notes;
+        notes.extend(rows_left_out(rows - new_train.len() - new_valid.len() - new_test.len()));
+        if new_train.is_empty() {
+            return Err(no_new_rows(A::path(&train)));
         }
         let mut compared = vec![
             (OLD_VALID, old_valid.clone()),
             (OLD_TEST, old_test.clone()),
-            (NEW_VALID, valid.clone()),
-            (NEW_TEST, test.clone()),
+            (NEW_VALID, new_valid.clone()),
+            (NEW_TEST, new_test.clone()),
         ];
         compared.retain(|(_, rows)| !rows.is_empty());
-        let mut sources: Option<Vec<Source>> = new.source.clone().map(|source| vec![source]);
-        let [train, valid, test] = match replays {
-            false => [train, valid, test],
-            true => {
-                if let Some(old) = old {
-                    // Where some rows cannot be found again, no list of the others would do.
-                    sources = sources.filter(|_| !old.sources.is_empty()).map(|new| [&old.sources[..], &new].concat());
-                }
-                [(old_train, train), (old_valid, valid), (old_test, test)].map(joined)
-            }
+        let sources = sources_of(source, old.map(|old| &old.sources[..]).filter(|_| replays));
+        let [learnt, judged, tested] = match replays {
+            false => [new_train, new_valid, new_test],
+            true => [(old_train, new_train), (old_valid, new_valid), (old_test, new_test)].map(joined),
         };
-        let mut learnt = vec![false; labels.len()];
-        train.labels.iter().for_each(|&label| learnt[label as usize] = true);
-        let bare: Vec<&String> =
-            labels.iter().zip(learnt).filter(|(_, learnt)| !learnt).map(|(label, _)| label).collect();
-        if !bare.is_empty() {
-            let (bare, n) = (listed(&bare), bare.len());
-            notes.push(tr!(
-                "warning: no row to train on of {bare} ({n} in all): the model may forget what it knows of them",
-                "警告: {n} クラスに学習用の行がなく、モデルはそれらを忘れるかもしれません: {bare}"
-            ));
+        if known.scale.thresholds.is_empty() {
+            let mut is_learnt = vec![false; labels.len()];
+            learnt.labels.iter().flat_map(A::numbers).for_each(|&label| is_learnt[label as usize] = true);
+            notes.extend(without_rows(&labels, &is_learnt));
         }
-        let (sources, further) = (sources.unwrap_or_default(), Some(Further { replays, compared }));
-        let labels = parts.labels;
-        TrainingData { labels, train, valid, test, notes, sources, further, ..TrainingData::default() }.checked()
+        let hierarchy = known.paths().map(|paths| paths.hierarchy(&labels)).transpose()?;
+        let mut data = TrainingData {
+            labels,
+            scale: known.scale.clone(),
+            train: learnt,
+            valid: judged,
+            test: tested,
+            notes,
+            hierarchy,
+            sources,
+            further: Some(Further { replays, compared }),
+            ..TrainingData::default()
+        };
+        if !is_known {
+            A::settle(&mut data, known);
+        }
+        let place_of = |column: usize, cell: &str| A::place_of(&train, column, cell);
+        data.checked()?.with_known_columns((&known.columns, &known.asked()), &place_of)
     }
 }
 
-/// Rows with their classes numbered as in `labels`, which has all of `old`.
-fn renumbered(rows: &Rows, old: &[String], labels: &[String]) -> Rows {
-    let numbers: HashMap<&str, u32> = labels.iter().map(String::as_str).zip(0..).collect();
-    let of_row = |&label: &u32| numbers[old[label as usize].as_str()];
-    Rows { texts: rows.texts.clone(), labels: rows.labels.iter().map(of_row).collect() }
+/// Says how many rows were left out of the new ones, if any.
+pub(super) fn rows_left_out(left_out: usize) -> Option<String> {
+    (left_out > 0).then(|| {
+        let rows = count(left_out as u64, "row");
+        tr!(
+            "{rows} left out of the new data, for texts that are among the old rows",
+            "新しいデータのうち {left_out} 行は、テキストが元のデータにあるため除きました"
+        )
+    })
 }
 
-fn joined((mut first, second): (Rows, Rows)) -> Rows {
+/// The error of a file without new rows.
+pub(super) fn no_new_rows(path: &Path) -> Error {
+    let path = path.display();
+    Error::Setting(tr!(
+        "{path}: expected new rows to train on, found only such as the model was trained or tested on; give others",
+        "{path}: 新しい学習用の行が必要ですが、元のデータにある行しかありません。ほかのデータを指定してください"
+    ))
+}
+
+/// The sources of what is learnt: the new one, after those of old rows that are learnt again.
+pub(super) fn sources_of(new: Option<Source>, old: Option<&[Source]>) -> Vec<Source> {
+    match (new, old) {
+        // Where some rows cannot be found again, no list of the others would do.
+        (None, _) | (Some(_), Some([])) => Vec::new(),
+        (Some(new), old) => [old.unwrap_or_default(), &[new]].concat(),
+    }
+}
+
+/// Says which labels have no row to learn from.
+pub(super) fn without_rows(labels: &[String], is_learnt: &[bool]) -> Option<String> {
+    let bare: Vec<&String> =
+        labels.iter().zip(is_learnt).filter(|(_, learnt)| !**learnt).map(|(label, _)| label).collect();
+    (!bare.is_empty()).then(|| {
+        let (names, n) = (listed(&bare), bare.len());
+        tr!(
+            "warning: no row to train on of {names} ({n} in all): the model may forget what it knows of them",
+            "警告: {names}（計 {n}）に学習用の行がなく、モデルはそれらを忘れるかもしれません"
+        )
+    })
+}
+
+fn joined<A>((mut first, second): (Rows<A>, Rows<A>)) -> Rows<A> {
     first.texts.extend(second.texts);
     first.labels.extend(second.labels);
     first
 }
 
-/// New rows, in their parts, that are not among the old ones: a text that was held out is not trained on, one that was trained on is
-/// not held out, and a row that is there already is not counted twice. An old text of training may come with another class.
-fn without(old: [&Rows; 3], new: [Rows; 3]) -> [Rows; 3] {
-    let texts = |rows: &Rows| -> HashSet<String> { rows.texts.iter().map(|text| normalise(text)).collect() };
-    let [trained, valid, test] = old.map(texts);
-    let (held, all) = (&valid | &test, &(&trained | &valid) | &test);
-    let rows: HashSet<(String, u32)> =
-        old[0].texts.iter().map(|text| normalise(text)).zip(old[0].labels.iter().copied()).collect();
-    let kept = |new: Rows, is_new: &dyn Fn(String, u32) -> bool| {
-        let kept = new.texts.into_iter().zip(new.labels).filter(|(text, label)| is_new(normalise(text), *label));
-        let (texts, labels) = kept.unzip();
+/// New rows, in their parts, that are not among the old ones.
+fn without<A: Rehearsed>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [Rows<A>; 3] {
+    fn answers<A>(rows: &Rows<A>) -> Vec<(&str, &A)> {
+        rows.texts.iter().map(String::as_str).zip(&rows.labels).collect()
+    }
+    let mut kept = unseen(old.map(answers), new.each_ref().map(answers)).into_iter();
+    new.map(|rows| {
+        let is_kept = kept.next().unwrap_or_default();
+        let all = rows.texts.into_iter().zip(rows.labels).zip(is_kept);
+        let (texts, labels) = all.filter(|(_, is_kept)| *is_kept).map(|(row, _)| row).unzip();
         Rows { texts, labels }
-    };
+    })
+}
+
+/// Texts with their answers.
+type Answered<'a, A> = Vec<(&'a str, &'a A)>;
+
+/// Which of the new rows, in their parts, are not among the old ones: a text that was held out is not trained on, one that was trained on
+/// is not held out, and a row that is there already is not counted twice. An old text of training may come with another answer or, where
+/// rows have columns, with other values beside it.
+pub(super) fn unseen<A: PartialEq>(old: [Answered<'_, A>; 3], new: [Answered<'_, A>; 3]) -> [Vec<bool>; 3] {
+    let texts = |rows: &Answered<'_, A>| -> HashSet<String> { rows.iter().map(|(row, _)| normalise(row)).collect() };
+    let [trained, valid, test] = old.each_ref().map(texts);
+    let (held, all) = (&valid | &test, &(&trained | &valid) | &test);
+    // What stands beside a text is left out where texts are compared.
+    let whole = |row: &str| (normalise(row), row[text_of(row).len()..].to_owned());
+    let mut rows: HashMap<(String, String), Vec<&A>> = HashMap::new();
+    old[0].iter().for_each(|(row, answer)| rows.entry(whole(row)).or_default().push(answer));
+    let is_there = |row: &str, answer: &A| rows.get(&whole(row)).is_some_and(|answers| answers.contains(&answer));
     let [train, valid, test] = new;
-    let is_unseen = |text: String, _| !all.contains(&text);
-    [
-        kept(train, &|text, label| !held.contains(&text) && !rows.contains(&(text, label))),
-        kept(valid, &is_unseen),
-        kept(test, &is_unseen),
-    ]
+    let held_out = |rows: Answered<'_, A>| rows.iter().map(|(row, _)| !all.contains(&normalise(row))).collect();
+    let is_new = |(row, answer): &(&str, &A)| !held.contains(&normalise(row)) && !is_there(row, answer);
+    [train.iter().map(is_new).collect(), held_out(valid), held_out(test)]
 }
 
 /// The plan for training a network further: its sizes as they are, smaller steps and fewer passes than from scratch, for it begins
@@ -172,24 +211,39 @@ pub(super) fn plan(before: &TextClassifier, shape: &Shape<'_>) -> Plan {
     plan
 }
 
-/// The weights that training begins with: those of the model, in the last layer too for the classes that it knows.
-pub(super) fn params(before: &TextClassifier, layout: &Arc<Layout>, labels: &[String], seed: u64) -> Params<f32> {
+/// The weights that training begins with: those of the model, in the last layer too for what it tells already.
+pub(super) fn params<A: Target>(
+    before: &TextClassifier,
+    layout: &Arc<Layout>,
+    data: &TrainingData<A>,
+    seed: u64,
+) -> Params<f32> {
     let mut params = Params::init(layout, seed);
     let known: HashMap<&str, Range<usize>> =
         before.params.layout().iter().map(|(name, _, range)| (name, range)).collect();
     let old = before.params.values();
+    let kept = A::kept((before.labels(), &before.config.problem), data);
+    let bias = A::bias(&data.class_rows(), data.train.len());
     for (name, _, range) in layout.iter() {
         let Some(old_range) = known.get(name) else { continue };
         if !matches!(name, "head.weight" | "head.bias") {
             params.values_mut()[range].copy_from_slice(&old[old_range.clone()]);
             continue;
         }
-        // A row of numbers for each class.
-        let width = range.len() / labels.len();
-        for (class, label) in labels.iter().enumerate() {
-            let Some(was) = before.labels().iter().position(|old| old == label) else { continue };
-            let [to, from] = [range.start + class * width, old_range.start + was * width];
-            params.values_mut()[to..to + width].copy_from_slice(&old[from..from + width]);
+        // Some numbers for each output.
+        let width = range.len() / kept.len();
+        for (output, shares) in kept.iter().enumerate() {
+            let to = range.start + output * width;
+            if let (true, "head.bias", Some(bias)) = (shares.is_empty(), name, &bias) {
+                params.values_mut()[to] = bias[output];
+            }
+            if shares.is_empty() {
+                continue;
+            }
+            for i in 0..width {
+                let of_share = |&(was, share): &(usize, f32)| share * old[old_range.start + was * width + i];
+                params.values_mut()[to + i] = shares.iter().map(of_share).sum();
+            }
         }
     }
     params
@@ -204,13 +258,6 @@ mod tests {
     }
 
     #[test]
-    fn classes_keep_their_rows_under_other_numbers() {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-        let found = renumbered(&rows(&["x", "y"], &[1, 0]), &names(&["b", "d"]), &names(&["a", "b", "c", "d"]));
-        assert_eq!((found.texts, found.labels), (names(&["x", "y"]), vec![3, 1]));
-    }
-
-    #[test]
     fn no_text_is_learnt_from_and_held_out() {
         let old = [&rows(&["a", "b"], &[0, 1]), &rows(&["v"], &[0]), &rows(&["t"], &[1])];
         let new = [
@@ -222,5 +269,14 @@ mod tests {
         // Of training, b has another class now.
         assert_eq!((train.texts, train.labels), (vec!["b".to_owned(), "n".to_owned()], vec![0, 1]));
         assert_eq!((valid.texts, test.texts), (vec!["m".to_owned()], vec!["o".to_owned()]));
+    }
+
+    /// What stands beside a text makes another row of it, but does not make it unseen.
+    #[test]
+    fn columns_make_other_rows_and_no_other_texts() {
+        let old = [&rows(&["a\u{1e}1"], &[0]), &rows(&["v\u{1e}1"], &[0]), &rows(&[], &[])];
+        let new = [rows(&["a\u{1e}1", "a\u{1e}2", "v\u{1e}2"], &[0, 0, 0]), rows(&["a\u{1e}3"], &[0]), rows(&[], &[])];
+        let [train, valid, _] = without(old, new);
+        assert_eq!((train.texts, valid.texts), (vec!["a\u{1e}2".to_owned()], vec![]));
     }
 }

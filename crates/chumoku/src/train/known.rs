@@ -1,75 +1,106 @@
-//! A classifier of one's own that can be trained further, as its folder describes it.
+//! A model of one's own that can be trained further, as its folder describes it.
 
-use super::further::{NEW_TEST, NEW_VALID};
-use super::{SeenTexts, Source, TrainingData};
+use super::{SeenTexts, Source};
+use crate::answers::Predictor;
+use crate::beside::SideColumn;
+use crate::data::SpanUnit;
+use crate::hierarchy::{Hierarchy, Paths};
 use crate::lang::wording::thousands;
 use crate::model_folder::{METRICS, ModelKind, pretrained_kind};
 use crate::nn::Network;
+use crate::number::NumberScale;
+use crate::problem::Problem;
 use crate::text_classifier::TextClassifier;
 use crate::text_ngrams::NgramClassifier;
+use crate::text_tagger::TextTagger;
 use crate::{Error, Result, tr};
+use chumoku_text::beside::Asked;
 use serde_json::Value;
 use std::path::Path;
 
-/// A classifier that can be trained further, as its folder describes it.
-#[derive(Clone, Debug)]
+/// What a model tells of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tells {
+    /// One class of several.
+    #[default]
+    Class,
+    /// Any number of labels.
+    Labels,
+    /// A number.
+    Number,
+    /// Labels of words.
+    Spans,
+}
+
+/// A model that can be trained further, as its folder describes it.
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Known {
-    /// Its classes.
+    /// What it tells of a text.
+    pub tells: Tells,
+    /// Its classes, labels or kinds of spans; of numbers, the thresholds.
     pub labels: Vec<String>,
+    /// Of numbers, their scale; empty otherwise.
+    pub scale: NumberScale,
+    /// Of a tagger, what gets a label, and whether each word has one.
+    pub spans: Option<(SpanUnit, bool)>,
+    /// The columns beside the text that it reads, in order.
+    pub columns: Vec<SideColumn>,
     /// Its network; none where it is of n-grams alone.
     pub network: Option<Network>,
     /// Whether its texts are [pairs](crate::pair).
     pub reads_pairs: bool,
     /// The files that it was trained on, one after the other; none where the folder does not say.
     pub sources: Vec<Source>,
-    /// [`TrainingData::fingerprint`] of their rows.
+    /// The tree that its classes or labels stand in.
+    hierarchy: Option<Hierarchy>,
+    /// How labels say where they stand in it.
+    paths: Option<Paths>,
+    /// SHA-256 of their rows.
     data_sha256: String,
     /// What it was trained on or chosen by, with what it was itself trained further from.
     seen: SeenTexts,
 }
 
-/// Whether a folder holds a classifier that was trained here from scratch, with or without a network.
+/// Whether a folder holds a model that was trained here from scratch: a predictor, with or without a network, or a tagger.
 pub(super) fn is_own(folder: &Path) -> bool {
-    let kind = || ModelKind::of(folder).is_ok_and(|kind| matches!(kind, ModelKind::Classifier | ModelKind::Ngrams));
-    pretrained_kind(folder).is_none() && kind()
+    let is_one = |kind| matches!(kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
+    pretrained_kind(folder).is_none() && ModelKind::of(folder).is_ok_and(is_one)
 }
 
 impl Known {
-    /// What a folder holds; none if that is no classifier that was trained here from scratch.
+    /// What a folder holds; none if that is no predictor of classes, labels or numbers and no tagger that was trained here from scratch.
     ///
     /// # Errors
-    /// If it cannot be read, or holds a classifier that cannot be trained further: with several labels a text, numbers, a
-    /// tree of classes, or columns beside the text.
+    /// If it cannot be read.
     pub fn of(folder: &Path) -> Result<Option<Known>> {
         if !is_own(folder) {
             return Ok(None);
         }
-        let (labels, network, reads_pairs, is_plain) = match ModelKind::of(folder)? {
+        let known = match ModelKind::of(folder)? {
+            ModelKind::Tagger => {
+                let tagger = TextTagger::load(folder)?;
+                if tagger.has_network() {
+                    return Ok(None);
+                }
+                Known {
+                    tells: Tells::Spans,
+                    labels: tagger.labels().to_vec(),
+                    spans: Some((tagger.config().unit, tagger.config().each_word)),
+                    ..Known::default()
+                }
+            }
             ModelKind::Ngrams => {
                 let model = NgramClassifier::load(folder)?;
-                let config = model.config();
-                let is_plain =
-                    config.problem.is_one_class() && config.hierarchy.is_none() && config.columns().is_empty();
-                (model.labels().to_vec(), None, config.reads_pairs(), is_plain)
+                Known::described(Predictor::Ngrams(&model), model.config().hierarchy.as_ref(), None)
             }
             _ => {
                 let model = TextClassifier::load(folder)?;
-                let config = model.config();
-                let is_plain =
-                    config.problem.is_one_class() && config.hierarchy.is_none() && config.columns().is_empty();
-                (model.labels().to_vec(), Some(config.model.body.network()), config.reads_pairs(), is_plain)
+                let (tree, network) = (model.config().hierarchy.as_ref(), model.config().model.body.network());
+                Known::described(Predictor::Classifier(&model), tree, Some(network))
             }
         };
-        if !is_plain {
-            return Err(Error::Setting(tr!(
-                "--from {}: expected a classifier of one class a text, without a tree of classes and without columns beside the text: \
-                 only such are trained further; train anew on the old and the new rows together",
-                "--from {}: 追加学習できるのは、階層も追加の列もない、1 テキスト 1 クラスの分類器だけです。元のデータと新しいデータを\
-                 合わせて、学習し直してください",
-                folder.display()
-            )));
-        }
         // Whoever deleted the report has to name the rows, no more.
         let metrics: Value = std::fs::read(folder.join(METRICS))
             .ok()
@@ -78,16 +109,77 @@ impl Known {
         let sources = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
         let data_sha256 = metrics["data_sha256"].as_str().unwrap_or_default().to_owned();
         let seen = SeenTexts::load(folder)?.unwrap_or_default();
-        Ok(Some(Known { labels, network, reads_pairs, sources, data_sha256, seen }))
+        let paths = known.hierarchy.as_ref().map(|tree| Paths::of_tree(tree, folder));
+        Ok(Some(Known { sources, data_sha256, seen, paths, ..known }))
     }
 
-    /// What must be known of new rows that are held out though the model has learnt from them, as where its old rows are left out.
+    fn described(model: Predictor<'_>, hierarchy: Option<&Hierarchy>, network: Option<Network>) -> Known {
+        let (tells, scale) = match model.problem() {
+            Problem::OneClass => (Tells::Class, NumberScale::default()),
+            Problem::Labels(_) => (Tells::Labels, NumberScale::default()),
+            Problem::Number(number) => (Tells::Number, number.scale.clone()),
+        };
+        Known {
+            tells,
+            labels: model.labels().to_vec(),
+            scale,
+            columns: model.columns().to_vec(),
+            network,
+            reads_pairs: model.reads_pairs(),
+            hierarchy: hierarchy.cloned(),
+            ..Known::default()
+        }
+    }
+
+    /// The columns that it reads beside the text, as they are asked for where files are read.
     #[must_use]
-    pub fn held_out_again(&self, data: &TrainingData) -> Option<String> {
-        let compared = data.further.iter().flat_map(|further| &further.compared);
-        let new = compared.filter(|(name, _)| [NEW_VALID, NEW_TEST].contains(name));
-        let texts: Vec<&str> = new.flat_map(|(_, rows)| rows.texts()).collect();
-        let seen = self.seen.count(&texts);
+    pub fn asked(&self) -> Vec<Asked> {
+        let asked = |column: &SideColumn| Asked {
+            name: column.name.clone(),
+            kind: Some(column.kind_name().to_owned()),
+            ..Asked::default()
+        };
+        self.columns.iter().map(asked).collect()
+    }
+
+    /// How labels say where they stand in the tree, if they stand in one.
+    pub(super) fn paths(&self) -> Option<&Paths> {
+        self.paths.as_ref()
+    }
+
+    /// Looks up new labels in a file of children and parents, `asked`, where the tree of the model came from such a file.
+    ///
+    /// # Errors
+    /// If the model has no tree, its labels are paths, the file cannot be read, or it has another parent for a label of the model.
+    pub fn set_hierarchy(&mut self, asked: &str) -> Result<()> {
+        let is_file = self.hierarchy.as_ref().filter(|tree| tree.separator().is_none());
+        let Some(tree) = is_file else {
+            return Err(Error::Setting(match &self.hierarchy {
+                None => tr!(
+                    "--hierarchy: the model's labels do not stand in a tree, and stay as they are where it is trained further; leave it out, \
+                     or train anew on the old and the new rows together",
+                    "--hierarchy: このモデルのラベルに階層はなく、追加学習でも変わりません。指定を外すか、元のデータと新しいデータを合わせて\
+                     学習し直してください"
+                ),
+                Some(_) => tr!(
+                    "--hierarchy: the model's labels are paths already, and so are those of new rows; leave it out",
+                    "--hierarchy: このモデルのラベルは既にパスで、新しいラベルもパスとして読みます。指定を外してください"
+                ),
+            }));
+        };
+        let paths = Paths::of_file(Path::new(asked))?;
+        if let Paths::Parents(parents) = &paths {
+            parents.check_has(tree)?;
+        }
+        self.paths = Some(paths);
+        Ok(())
+    }
+
+    /// What must be known of the `texts` of new rows that are held out though the model has learnt from them, as where its old rows are
+    /// left out.
+    #[must_use]
+    pub fn held_out_again(&self, texts: &[&str]) -> Option<String> {
+        let seen = self.seen.count(texts);
         (seen > 0).then(|| {
             tr!(
                 "warning: {} of the {} new rows that are held out have a text that the model was trained on before: their scores say \
@@ -100,8 +192,8 @@ impl Known {
         })
     }
 
-    /// Whether these are the rows that it was trained on, in the same parts.
-    pub fn was_trained_on(&self, data: &TrainingData) -> bool {
-        data.fingerprint() == self.data_sha256
+    /// Whether rows with this SHA-256 are those that it was trained on, in the same parts.
+    pub fn was_trained_on(&self, sha256: &str) -> bool {
+        sha256 == self.data_sha256
     }
 }

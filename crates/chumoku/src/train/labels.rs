@@ -1,7 +1,8 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
 use super::beside::Worth;
-use super::card::{promises, report_rows, risk_coverage};
+use super::card::{how_trained, promises, report_rows, risk_coverage};
+use super::changes::changes_of;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::joined_labels::{LabelRows, coherent};
@@ -63,8 +64,8 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     })?;
     let whole =
         halves::train(data, Problem::Labels(LabelBlend::attention(data.labels.len())), (options, out, stop), observe)?;
-    let Whole { classifier, plan, ended, found, worth, .. } = whole;
-    let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop };
+    let Whole { classifier, plan, ended, found, worth, before, .. } = whole;
+    let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop, before: before.as_ref() };
     finished.write(classifier, (found, worth, folds), observe)
 }
 
@@ -76,6 +77,8 @@ struct Finished<'a> {
     plan: &'a Plan,
     ended: &'a Ended,
     stop: &'a AtomicBool,
+    /// The model that was trained further, if one was.
+    before: Option<&'a TextClassifier>,
 }
 
 impl Finished<'_> {
@@ -86,7 +89,7 @@ impl Finished<'_> {
         (found, worth, folds): (crate::ngram::Found, Option<Worth>, Option<Value>),
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<LabelsOutcome> {
-        let Finished { data, options, out, plan, ended, stop } = self;
+        let Finished { data, options, out, plan, ended, stop, before } = self;
         let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
         let tree = data.hierarchy.as_ref();
         let both = LabelRows { data, attention: &attention, ngrams: Some(&ngrams) };
@@ -120,6 +123,12 @@ impl Finished<'_> {
         let mut card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
         card += &section(&metrics["strongest_ngrams"]);
         worth.iter().for_each(|worth| card += &worth.section(&data.columns));
+        if let Some(before) = before
+            && let Some((figures, section)) = changes_of(data, [before, &classifier], options)?
+        {
+            metrics["further"] = figures;
+            card += &section;
+        }
         let mut files = classifier.files()?;
         files.push(super::ngrams::seen(data, options)?);
         let writing = stages::begin(stages::WRITING);
@@ -159,6 +168,7 @@ fn metrics(
         "interrupted": ended.interrupted,
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "labels": data.labels,
+        "files": data.sources,
         "data_sha256": data.fingerprint(),
         "parameters": model.num_parameters(),
         "steps": ended.state.step,
@@ -251,7 +261,7 @@ fn card(
          いくつでも付きます。\n\n",
         network_sizes(body, lang()),
         thousands(model.num_parameters()),
-        super::card::how_trained(plan),
+        how_trained(plan, data.further.is_some()),
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");

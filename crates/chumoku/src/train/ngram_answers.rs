@@ -2,6 +2,7 @@
 
 use super::beside::Worth;
 use super::card::{data_section, promises, report_rows, risk_coverage, use_section};
+use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
 use super::halves::LogOdds;
 use super::joined_labels::LabelRows;
@@ -112,7 +113,7 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     card += &limits();
     card += &use_section(data.reads_pairs());
     card += &section(&metrics["strongest_ngrams"]);
-    let Alone { model, .. } = alone.write(data, (options, out), &metrics, card)?;
+    let Alone { model, .. } = alone.write(data, (options, out), &mut metrics, card)?;
     Ok(NgramLabelsOutcome { model, metrics, test, most_frequent })
 }
 
@@ -174,7 +175,7 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
     card += &data_section(data, options.seed);
     card += &limits();
     card += &use_section(data.reads_pairs());
-    let Alone { model, .. } = alone.write(data, (options, out), &metrics, card)?;
+    let Alone { model, .. } = alone.write(data, (options, out), &mut metrics, card)?;
     Ok(NgramNumberOutcome { model, metrics, test, median, points })
 }
 
@@ -232,6 +233,7 @@ impl Alone {
             "seed": options.seed,
             "interrupted": false,
             "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+            "files": data.sources,
             "data_sha256": data.fingerprint(),
             "features": self.model.num_features(),
             "c": self.c,
@@ -247,10 +249,14 @@ impl Alone {
         self,
         data: &TrainingData<A>,
         (options, out): (&TrainOptions, &Path),
-        metrics: &Value,
+        metrics: &mut Value,
         mut card: String,
     ) -> Result<Alone> {
         self.worth.iter().for_each(|worth| card += &worth.section(&data.columns));
+        if let Some((figures, section)) = changes_of_ngrams(data, &self.model, options)? {
+            metrics["further"] = figures;
+            card += &section;
+        }
         let mut files = self.model.files();
         files.push(seen(data, options)?);
         let _stage = stages::begin(stages::WRITING);

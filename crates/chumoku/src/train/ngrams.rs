@@ -5,7 +5,7 @@ use super::card::{
     class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
     risk_coverage, score_table, this_model, use_section,
 };
-use super::changes::changes;
+use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
 use super::names::label;
 use super::strongest::{section, strongest};
@@ -132,15 +132,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let mut card = card(&model, data, [&test, &majority], options.seed);
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
-    if let Some(folder) = options.from.as_deref().filter(|_| data.further.is_some())
-        && let before = NgramClassifier::load(folder)?
-        && let Some((figures, section)) = changes(
-            data,
-            before.labels(),
-            [&|texts| before.predict(texts), &|texts| model.predict(texts)],
-            options.seed,
-        )?
-    {
+    if let Some((figures, section)) = changes_of_ngrams(data, &model, options)? {
         metrics["further"] = figures;
         card += &section;
     }

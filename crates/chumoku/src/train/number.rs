@@ -1,6 +1,7 @@
 //! Training a predictor of numbers: the run is that of several labels, one a threshold; the report its own.
 
-use super::card::{promises, report_rows, risk_coverage};
+use super::card::{how_trained, promises, report_rows, risk_coverage};
+use super::changes::changes_of;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::names::network_name;
@@ -61,7 +62,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     })?;
     let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
     let whole = halves::train(data, plain, (options, out, stop), observe)?;
-    let Whole { mut classifier, plan, ended, found, worth, .. } = whole;
+    let Whole { mut classifier, plan, ended, found, worth, before, .. } = whole;
     let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
     let truth = &data.valid.labels;
     let (blend, sure) = NumberBlend::fit_sure(&data.scale, &attention, &ngrams, truth);
@@ -92,6 +93,12 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     metrics["risk_coverage"] = json!(risk_coverage(&sure));
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
+    if let Some(before) = &before
+        && let Some((figures, section)) = changes_of(data, [before, &classifier], options)?
+    {
+        metrics["further"] = figures;
+        card += &section;
+    }
     let mut files = classifier.files()?;
     files.push(super::ngrams::seen(data, options)?);
     let writing = stages::begin(stages::WRITING);
@@ -143,6 +150,7 @@ impl Report<'_> {
             "seed": options.seed,
             "interrupted": ended.interrupted,
             "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+            "files": data.sources,
             "data_sha256": data.fingerprint(),
             "parameters": model.num_parameters(),
             "steps": ended.state.step,
@@ -182,7 +190,7 @@ impl Report<'_> {
              {least} から {most} までです。\n\n",
             network_sizes(body, lang()),
             thousands(model.num_parameters()),
-            super::card::how_trained(plan),
+            how_trained(plan, data.further.is_some()),
             data.scale.thresholds.len()
         );
         let alone = tr!("{noun} alone", "{noun}単独");

@@ -33,7 +33,7 @@ pub struct TrainingData<A = u32> {
     pub notes: Vec<String>,
     /// The tree that classes stand in, if they do.
     pub hierarchy: Option<Hierarchy>,
-    /// The files that the rows are of, one after the other, of a classifier of one class a text; none if they cannot be read again.
+    /// The files that the rows are of, one after the other; none if they cannot be read again.
     pub sources: Vec<Source>,
     /// Where a model is trained further, what it is compared on.
     pub further: Option<Further<A>>,
@@ -221,7 +221,20 @@ impl TrainingData<Vec<u32>> {
         test: Option<&LabelSets>,
     ) -> crate::Result<TrainingData<Vec<u32>>> {
         train.check_trainable()?;
-        let labels = train.labels();
+        let data = TrainingData::sets_in_parts(train, [valid, test], train.labels())?;
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &&LabelledText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().find(has).map(|example| train.place(example))
+        };
+        data.with_columns(&train.beside, &place_of)
+    }
+
+    /// The same with these labels, which are all there are, and without columns beside the texts.
+    pub(super) fn sets_in_parts(
+        train: &LabelSets,
+        [valid, test]: [Option<&LabelSets>; 2],
+        labels: Vec<String>,
+    ) -> crate::Result<TrainingData<Vec<u32>>> {
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
@@ -249,14 +262,8 @@ impl TrainingData<Vec<u32>> {
         };
         let others = [valid, test].map(|given| given.map(|sets| sets.examples.iter().map(plain).collect()));
         let notes = leaks(&rows, others);
-        let place_of = |column: usize, cell: &str| {
-            let has = |example: &&LabelledText| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
-        };
-        let parts = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        let (asked, (train, valid, test)) = (&train.beside, parts);
-        let data = TrainingData { labels, train, valid, test, notes, ..TrainingData::default() };
-        data.checked()?.with_columns(asked, &place_of)
+        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        TrainingData { labels, train, valid, test, notes, ..TrainingData::default() }.checked()
     }
 }
 
@@ -272,6 +279,19 @@ impl TrainingData<Measured> {
         test: Option<&ScoredTexts>,
     ) -> crate::Result<TrainingData<Measured>> {
         train.check_trainable()?;
+        let data = TrainingData::scores_in_parts(train, [valid, test])?;
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &&ScoredText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().find(has).map(|example| train.place(example))
+        };
+        data.with_columns(&train.beside, &place_of)
+    }
+
+    /// The same without columns beside the texts.
+    pub(super) fn scores_in_parts(
+        train: &ScoredTexts,
+        [valid, test]: [Option<&ScoredTexts>; 2],
+    ) -> crate::Result<TrainingData<Measured>> {
         if let Some(other) = [valid, test].into_iter().flatten().find(|other| !other.is_written_like(train)) {
             let [path, train] = [&other.path, &train.path].map(|path| path.display());
             return Err(crate::Error::Setting(tr!(
@@ -300,15 +320,9 @@ impl TrainingData<Measured> {
             Some(scores) => Rows::of_scores(&scores.examples, &scale),
             None => part(rows),
         };
-        let place_of = |column: usize, cell: &str| {
-            let has = |example: &&ScoredText| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
-        };
-        let parts = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
-        let (asked, (train, valid, test)) = (&train.beside, parts);
+        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
         let labels = scale.labels();
-        let data = TrainingData { labels, train, valid, test, notes, scale, ..TrainingData::default() };
-        data.checked()?.with_columns(asked, &place_of)
+        TrainingData { labels, train, valid, test, notes, scale, ..TrainingData::default() }.checked()
     }
 }
 

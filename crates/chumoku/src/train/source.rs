@@ -1,6 +1,6 @@
 //! What a folder remembers of the files that its model was trained on, so that they can be read again.
 
-use crate::data::{Format, ReadOptions};
+use crate::data::{Format, LabelOptions, ReadOptions};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -31,6 +31,12 @@ pub struct Source {
     find_delimiter: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     skip_bad_rows: bool,
+    /// Columns that are a label each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<String>,
+    /// What stands between several labels of a column.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    separator: Option<char>,
 }
 
 impl Source {
@@ -48,7 +54,20 @@ impl Source {
             format: options.format,
             find_delimiter: options.find_delimiter,
             skip_bad_rows: options.skip_bad_rows,
+            labels: Vec::new(),
+            separator: None,
         }
+    }
+
+    /// The same files, whose rows have any number of labels, written like this.
+    #[must_use]
+    pub fn with_labels(self, how: &LabelOptions) -> Source {
+        Source { labels: how.columns.clone(), separator: how.separator, ..self }
+    }
+
+    /// How the labels of its rows were written, as far as that was said.
+    pub fn label_options(&self) -> LabelOptions {
+        LabelOptions { columns: self.labels.clone(), separator: self.separator }
     }
 
     /// How its files were read.
@@ -85,5 +104,10 @@ mod tests {
         assert_eq!(again, source);
         options.require_text = true;
         assert_eq!(again.options(), options);
+        let how = LabelOptions { columns: vec!["a".into(), "b".into()], separator: None };
+        let labels = again.clone().with_labels(&how);
+        let text = serde_json::to_string(&labels).unwrap();
+        assert_eq!(serde_json::from_str::<Source>(&text).unwrap().label_options(), how);
+        assert_eq!(again.label_options(), LabelOptions::default());
     }
 }

@@ -3,12 +3,13 @@
 
 mod card;
 mod choose;
+mod further;
 mod network;
 
-use super::SeenTexts;
 use super::crew::Crew;
 use super::run::{Ended, plan_json};
 use super::training::{Training, held_out, write_folder};
+use super::{SeenTexts, Source};
 use crate::crf::{Corpus, Crf, Fit, Halves, Sentence, TaggerBlend, Tags, features};
 use crate::data::{self, Example, SpanUnit, SpannedText, SpannedTexts};
 use crate::model_folder::TRAINED_ON;
@@ -17,6 +18,7 @@ use crate::tagger_network::TaggerNetwork;
 use crate::text_tagger::{TaggerConfig, TextTagger, units};
 use crate::{Error, ModelKind, Result, checksum, stages, tr};
 use choose::{Choice, choose};
+pub use further::TaggerFurther;
 pub use network::TaggerPlan;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -41,6 +43,10 @@ pub struct TaggerData {
     pub test: Vec<SpannedText>,
     /// What was odd, for the report.
     pub notes: Vec<String>,
+    /// The files that the rows are of, one after the other; none if they cannot be read again.
+    pub sources: Vec<Source>,
+    /// Where a tagger is trained further, what it is compared on.
+    pub further: Option<TaggerFurther>,
 }
 
 impl TaggerData {
@@ -50,7 +56,15 @@ impl TaggerData {
     /// If there are too few rows, no spans, or spans of kinds that the training file does not have.
     pub fn new(train: &SpannedTexts, valid: Option<&SpannedTexts>, test: Option<&SpannedTexts>) -> Result<TaggerData> {
         train.check_trainable()?;
-        let labels: Vec<String> = train.kinds().into_keys().map(str::to_owned).collect();
+        TaggerData::in_parts(train, [valid, test], train.kinds().into_keys().map(str::to_owned).collect())
+    }
+
+    /// The same with these kinds, which are all there are.
+    fn in_parts(
+        train: &SpannedTexts,
+        [valid, test]: [Option<&SpannedTexts>; 2],
+        labels: Vec<String>,
+    ) -> Result<TaggerData> {
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
@@ -84,6 +98,8 @@ impl TaggerData {
             valid: own(valid, &split.valid),
             test: own(test, &split.test),
             notes,
+            sources: Vec::new(),
+            further: None,
         })
     }
 
@@ -167,7 +183,8 @@ struct Network {
 /// Of three settings and so many epochs of the conditional random field the best on the validation rows are taken. With
 /// [`TrainOptions::from`](super::TrainOptions::from) a pretrained encoder learns to tell the same of each unit, with the
 /// promises of [`train`](super::train); how much the two count is fitted on the validation rows. At the end the conditional
-/// random field is trained once more, on these rows too.
+/// random field is trained once more, on these rows too. Where data has [old rows](TaggerData::further) beside new ones, that folder is the
+/// tagger which is trained further: its random field is fitted anew on all of them, and what became of both is reported.
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or a loss is no longer finite; [`Error::Interrupted`] when
@@ -176,7 +193,8 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     training.begin(ModelKind::Tagger)?;
     let Training { options, out, stop, mut observe } = training;
     let observe = &mut *observe;
-    if let (Some(Crew::Helper(_)), Some(folder)) = (&options.crew, &options.from) {
+    let encoder = options.from.as_deref().filter(|_| data.further.is_none());
+    if let (Some(Crew::Helper(_)), Some(folder)) = (&options.crew, encoder) {
         // The random field is the leader's.
         return network::train(data, folder, (&options, out, stop), observe).and(Err(Error::Helped));
     }
@@ -190,7 +208,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         network: None,
     };
     let all = [&data.train[..], &data.valid[..]];
-    let (model, of_network) = match &options.from {
+    let (model, of_network) = match encoder {
         None => (TextTagger { config, crf: fit(data, &all, choice, options.seed, stop)?, network: None }, None),
         Some(folder) => {
             let crf = fit(data, &all[..1], choice, options.seed, stop)?;
@@ -223,6 +241,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         "interrupted": interrupted,
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "labels": data.labels,
+        "files": data.sources,
         "data_sha256": data.fingerprint(),
         "features": model.num_features(),
         "rate": choice.settings.rate,
@@ -252,15 +271,23 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     drop(reporting);
     let mut files = model.files()?;
     let texts: Vec<&str> = data.train.iter().chain(&data.valid).map(|row| row.text.as_str()).collect();
-    files.push((TRAINED_ON, SeenTexts::of(&texts).to_bytes()));
+    let before = options.from.as_deref().filter(|_| data.further.is_some());
+    let seen = before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
+    files.push((TRAINED_ON, seen.with(&texts).to_bytes()));
     let of_network = of_network.as_ref().map(|(plan, ended)| (plan, ended));
-    let card = card::card(
+    let mut card = card::card(
         &model,
         data,
         of_network,
         card::Scored { test: &test, parts: &parts, dictionary: &dictionary },
         (part, options.seed),
     );
+    if let Some(before) = before.map(TextTagger::load).transpose()?
+        && let Some((figures, section)) = further::changes(data, [&before, &model], options.seed)?
+    {
+        metrics["further"] = figures;
+        card += &section;
+    }
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);

@@ -2,12 +2,12 @@
 
 use super::parts::Learnt;
 use super::quick_scores;
+use super::rehearsed::Rehearsed;
 use super::trainable::{Evaluation, Metric};
 use super::{Plan, TrainingData};
 use crate::label_blend::{LabelBlend, sigmoid, thresholds};
 use crate::lang::lang;
 use crate::models::Classifier;
-use crate::ngram::Answer;
 use crate::nn::{Mode, Offsets};
 use crate::number::{Measured, NumberBlend};
 use crate::params::Params;
@@ -18,7 +18,7 @@ use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
 
 /// An answer that a network is trained to give.
-pub(super) trait Target: Answer + Sized {
+pub(super) trait Target: Rehearsed {
     /// The loss of some texts, packed, with their answers; its gradient is added.
     fn learn(
         model: &Classifier,

@@ -10,7 +10,7 @@ use crate::{Usage, harmless, report};
 use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
-use chumoku::data::{Dataset, ReadOptions, load_labelled};
+use chumoku::data::{Dataset, LabelOptions, ReadOptions, load_labelled};
 use chumoku::lang::lang;
 use chumoku::train::{
     Known, Outcome, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
@@ -189,7 +189,9 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData> {
     let others = [args.valid.as_deref(), args.test.as_deref()];
     let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
     if let Some(known) = known {
-        return further::data(args, known, &options, &SourceData::new(source, dataset, [valid, test]), load);
+        let new = SourceData::new(source, dataset, [valid, test]);
+        let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);
+        return further::data(args, known, &options, new, (&read, Some(builtin::reviews())));
     }
     let tree = hierarchy::of(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;
     let mut data = TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?;

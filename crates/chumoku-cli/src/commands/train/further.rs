@@ -1,15 +1,15 @@
-//! A classifier of one's own that is trained further: what is refused, its old rows beside the new ones, and what became of them.
+//! A model of one's own that is trained further: what is refused, its old rows beside the new ones, and what became of them.
 
 use crate::args::{Model, TaskName, Train};
 use crate::progress::tell;
-use crate::report::{filled, fit, percent, right};
+use crate::report::{filled, fit, right};
 use crate::{Usage, harmless};
-use chumoku::data::{Dataset, ReadOptions, thousands};
+use chumoku::data::{LabelOptions, ReadOptions, thousands};
 use chumoku::lang::lang;
 use chumoku::lang::wording::listed;
 use chumoku::nn::Network;
-use chumoku::train::{Known, Source, SourceData, TrainingData, name_of_rows};
-use chumoku::{Cell, ModelKind, builtin, pair, tr};
+use chumoku::train::{Known, Rehearsal, Source, SourceData, Tells, name_of_rows, shown_figure, shown_gain};
+use chumoku::{Cell, ModelKind, pair, row, tr};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -17,56 +17,90 @@ use std::path::{Path, PathBuf};
 /// The word that leaves the old rows out.
 const NONE: &str = "none";
 
-/// The classifier of one's own that `--from` names, if it does; the kind of model is then its own.
-pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<Known>> {
+/// The task of what a model tells.
+fn task_of(tells: Tells) -> TaskName {
+    match tells {
+        Tells::Labels => TaskName::Labels,
+        Tells::Number => TaskName::Score,
+        Tells::Spans => TaskName::Tag,
+        _ => TaskName::Classify,
+    }
+}
+
+/// The model of one's own that `--from` names, if it does, with its task; the kind of model is then its own.
+pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<(Known, TaskName)>> {
     let known = args.from.as_deref().map(Known::of).transpose()?.flatten();
     if known.is_none()
         && let Some(folder) = &args.from
-        && matches!(ModelKind::of(folder), Ok(ModelKind::Tagger | ModelKind::Translator))
+        && let Ok(kind @ (ModelKind::Tagger | ModelKind::Translator)) = ModelKind::of(folder)
     {
-        return Err(Usage(tr!(
-            "--from {}: taggers and translators are not trained further; train anew on the old and the new rows together",
-            "--from {}: 単語にラベルを付けるモデルと翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください",
-            folder.display()
-        ))
+        let folder = folder.display();
+        return Err(Usage(match kind {
+            ModelKind::Tagger => tr!(
+                "--from {folder}: a tagger with an encoder beside its random field is not trained further; train anew from the encoder, \
+                 --from ENCODER, on the old and the new rows together",
+                "--from {folder}: エンコーダーと組み合わせた、単語にラベルを付けるモデルは追加学習できません。元のデータと新しいデータを合わせ、\
+                 --from にエンコーダーを指定して学習し直してください"
+            ),
+            _ => tr!(
+                "--from {folder}: translators are not trained further; train anew on the old and the new rows together",
+                "--from {folder}: 翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
+            ),
+        })
         .into());
     }
-    let (Some(known), Some(folder)) = (known, &args.from) else {
+    let (Some(mut known), Some(folder)) = (known, &args.from) else {
         if args.old.is_empty() {
             return Ok(None);
         }
         return Err(Usage(tr!(
-            "--old: only where --from holds a classifier that was trained here, and not from a pretrained encoder; leave it out",
-            "--old: --from に、自分で学習した（事前学習済みのエンコーダーから始めたのではない）分類器のフォルダを指定したときだけ使えます。\
-             指定を外してください"
+            "--old: only where --from holds a model of classes, labels, numbers or spans that was trained here, and not from a pretrained \
+             encoder; leave it out",
+            "--old: --from に、自分で学習した（事前学習済みのエンコーダーから始めたのではない）クラス・ラベル・数値・スパンのモデルのフォルダを\
+             指定したときだけ使えます。指定を外してください"
         ))
         .into());
     };
     let folder = folder.display();
     if args.data.is_none() {
         return Err(Usage(tr!(
-            "--from {folder}: expected new rows to train the classifier further on; give a file",
+            "--from {folder}: expected new rows to train the model further on; give a file",
             "--from {folder}: 追加学習には新しいデータが必要です。ファイルを指定してください"
         ))
         .into());
     }
-    let is_other_task = args.task.is_some_and(|task| task != TaskName::Classify) || args.several.is_asked();
+    let task = task_of(known.tells);
+    let is_other_task =
+        args.task.is_some_and(|asked| asked != task) || args.several.is_asked() && task != TaskName::Labels;
     let refused = [
         ("--task", is_other_task),
         ("--model", args.model.is_some()),
         ("--freeze", args.freeze.is_some()),
         ("--lora", args.lora.is_some()),
         ("--columns", !args.columns.is_empty()),
-        ("--hierarchy", args.hierarchy.is_some()),
         ("--folds", args.folds.is_some()),
         ("--tune", args.tune.is_some()),
     ];
     if let Some((flag, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
+        let what = match known.tells {
+            Tells::Labels => lang().pick("any number of labels a text", "1 テキストにいくつでもラベルを付ける"),
+            Tells::Number => lang().pick("a number a text", "1 テキスト 1 数値の"),
+            Tells::Spans => lang().pick("labels of words", "単語にラベルを付ける"),
+            _ => lang().pick("one class a text", "1 テキスト 1 クラスの"),
+        };
         return Err(Usage(tr!(
-            "{flag}: a classifier of your own ({folder}) is trained further as it is: one class a text, the whole model; leave {flag} out",
-            "{flag}: 自分で学習した分類器（{folder}）は、1 テキスト 1 クラスのまま、モデル全体を追加学習します。{flag} を外してください"
+            "{flag}: a model of your own ({folder}) is trained further as it is: {what}, the columns that it reads, the whole model; leave \
+             {flag} out",
+            "{flag}: 自分で学習したモデル（{folder}）は、{what}モデルのまま、読む列も変えずに、モデル全体を追加学習します。{flag} を外してください"
         ))
         .into());
+    }
+    if let Some(asked) = args.hierarchy.take() {
+        known.set_hierarchy(&asked)?;
+    }
+    args.reading.beside = known.asked();
+    if known.tells == Tells::Spans {
+        return Ok(Some((known, task)));
     }
     args.model = Some(match known.network {
         None => Model::Ngrams,
@@ -75,23 +109,25 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<Known>> {
         Some(Network::Recurrent(Cell::Gru)) => Model::Gru,
         Some(Network::Recurrent(_)) => Model::Rnn,
     });
-    Ok(Some(known))
+    Ok(Some((known, task)))
 }
 
-/// How a labelled file is read.
-type Read = fn(&Path, &ReadOptions) -> anyhow::Result<Dataset>;
+/// How a file of the task is read.
+type Read<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
 
 /// The old rows, from files that `load` reads, and the new ones.
-pub(super) fn data(
+pub(super) fn data<D: Rehearsal>(
     args: &Train,
     known: &Known,
     options: &ReadOptions,
-    new: &SourceData,
-    load: Read,
-) -> anyhow::Result<TrainingData> {
+    new: SourceData<D::File>,
+    (load, built_in): (Read<'_, D::File>, Option<D>),
+) -> anyhow::Result<D> {
     let folder = args.from.as_deref().unwrap_or(Path::new(""));
-    if new.train.examples.iter().any(|example| pair::parts(&example.text).is_some() != known.reads_pairs) {
-        let (new, folder) = (new.train.path.display(), folder.display());
+    let rows = D::texts(&new.train);
+    let count_of_new = rows.len();
+    if rows.into_iter().any(|row| pair::parts(row::text_of(row)).is_some() != known.reads_pairs) {
+        let (new, folder) = (D::path(&new.train).display(), folder.display());
         return Err(Usage(match known.reads_pairs {
             true => tr!(
                 "{new}: expected two texts a row, as {folder} was trained on, found one; name both columns with --text a,b",
@@ -112,9 +148,8 @@ pub(super) fn data(
         ))
         .into());
     }
-    let same = |path: &PathBuf| {
-        path.canonicalize().is_ok_and(|path| new.train.path.canonicalize().is_ok_and(|new| new == path))
-    };
+    let path = D::path(&new.train);
+    let same = |old: &PathBuf| old.canonicalize().is_ok_and(|old| path.canonicalize().is_ok_and(|new| new == old));
     if let Some(path) = args.old.iter().find(|path| same(path)) {
         return Err(Usage(tr!(
             "--old {}: that is the file of new rows too; put the rows that were added into a file of their own",
@@ -125,9 +160,9 @@ pub(super) fn data(
     }
     let replays = args.old.first().is_none_or(|word| word.as_os_str() != NONE);
     let old = match replays {
-        true => Some(old_rows(&args.old, known, folder, (options, load))?),
+        true => Some(old_rows::<D>(&args.old, known, folder, (options, &new.train, load, built_in))?),
         // To see what is forgotten, where they can be had.
-        false => old_rows(&[], known, folder, (options, load)).ok(),
+        false => old_rows::<D>(&[], known, folder, (options, &new.train, load, built_in)).ok(),
     };
     if old.is_none() {
         let text = tr!(
@@ -136,15 +171,11 @@ pub(super) fn data(
         );
         tell(["note", "注記"], &text);
     }
-    let mut data = TrainingData::further(&known.labels, old.as_ref(), new, replays)?;
-    data.notes.extend(known.held_out_again(&data));
-    let count = |data: &TrainingData| data.train.len() + data.valid.len() + data.test.len();
-    let [old, new] = [old.as_ref().map_or(0, count), new.train.examples.len()].map(thousands);
-    let added: Vec<&String> = data.labels.iter().filter(|label| !known.labels.contains(label)).collect();
-    let added = match added.is_empty() {
-        true => tr!("no new class", "新しいクラスなし"),
-        false => tr!("new classes: {}", "新しいクラス: {}", harmless(&listed(&added))),
-    };
+    let mut data = D::further(known, old.as_ref(), new, replays)?;
+    let seen = known.held_out_again(&data.new_held_out());
+    data.notes().extend(seen);
+    let [old, new] = [old.as_ref().map_or(0, D::num_rows), count_of_new].map(thousands);
+    let added = added(known, &data);
     let folder = folder.display();
     let text = match replays {
         true => tr!(
@@ -160,18 +191,38 @@ pub(super) fn data(
     Ok(data)
 }
 
-/// The rows that the model was trained on, in the parts that they were in.
-fn old_rows(
+/// What the model learns to tell that it did not.
+fn added(known: &Known, data: &impl Rehearsal) -> String {
+    if let Some([least, most]) = data.range() {
+        let [low, high] = known.scale.range;
+        return match low <= least && most <= high {
+            true => tr!("numbers from {low} to {high}, as before", "数値の範囲は {low}〜{high} のまま"),
+            false => tr!(
+                "numbers from {least} to {most} (before: {low} to {high})",
+                "数値の範囲は {least}〜{most}（これまでは {low}〜{high}）"
+            ),
+        };
+    }
+    let added: Vec<&String> = data.labels().iter().filter(|label| !known.labels.contains(label)).collect();
+    let added = (!added.is_empty()).then(|| harmless(&listed(&added)));
+    match (known.tells, added) {
+        (Tells::Labels | Tells::Spans, None) => tr!("no new label", "新しいラベルなし"),
+        (Tells::Labels | Tells::Spans, Some(added)) => tr!("new labels: {added}", "新しいラベル: {added}"),
+        (_, None) => tr!("no new class", "新しいクラスなし"),
+        (_, Some(added)) => tr!("new classes: {added}", "新しいクラス: {added}"),
+    }
+}
+
+/// The rows that the model was trained on, in the parts that they were in: those of files, or what is `built_in`.
+fn old_rows<D: Rehearsal>(
     given: &[PathBuf],
     known: &Known,
     folder: &Path,
-    (options, load): (&ReadOptions, Read),
-) -> anyhow::Result<TrainingData> {
-    if given.is_empty() && known.sources.is_empty() {
-        let reviews = builtin::reviews();
-        if known.was_trained_on(&reviews) {
-            return Ok(reviews);
-        }
+    (options, new, load, built_in): (&ReadOptions, &D::File, Read<'_, D::File>, Option<D>),
+) -> anyhow::Result<D> {
+    let is_of = |rows: &D| known.was_trained_on(&rows.sha256());
+    if let Some(rows) = built_in.filter(|rows| given.is_empty() && known.sources.is_empty() && is_of(rows)) {
+        return Ok(rows);
     }
     let (remembered, named) = (known.sources.len(), given.len());
     let mut sources = known.sources.clone();
@@ -207,9 +258,10 @@ fn old_rows(
         ))
         .into());
     }
-    let mut data: Option<TrainingData> = None;
+    let mut data: Option<D> = None;
     for source in sources {
-        let options = source.options();
+        let (mut options, written) = (source.options(), source.label_options());
+        options.beside = known.asked();
         let held_out = [&source.valid, &source.test].into_iter().flatten().find(|name| !Path::new(name).is_file());
         if let (true, Some(name)) = (given.is_empty() && Path::new(&source.train).is_file(), held_out) {
             let train = &source.train;
@@ -227,15 +279,16 @@ fn old_rows(
                     "--from {folder}: 学習に使った {name} がありません。{how}"
                 ))));
             }
-            load(Path::new(name), &options)
+            load(Path::new(name), &options, &written)
         };
         let train = read(&source.train)?;
+        D::check_alike(&train, new)?;
         let [valid, test] = [&source.valid, &source.test].map(|name| name.as_deref().map(read).transpose());
         let files = SourceData::new(Some(source.clone()), train, [valid?, test?]);
-        data = Some(TrainingData::further(&known.labels, data.as_ref(), &files, true)?);
+        data = Some(D::again(known, data.as_ref(), files)?);
     }
-    let data = data.unwrap_or_default();
-    if known.was_trained_on(&data) {
+    let Some(data) = data else { unreachable!("there is a source") };
+    if is_of(&data) {
         return Ok(data);
     }
     if given.is_empty() {
@@ -269,14 +322,16 @@ pub(super) fn shown(further: &Value) -> String {
     };
     let [before, after] = [headings[1], headings[2]].map(|heading| right(heading, 8));
     let rows = right(headings[0], 6);
-    let title = tr!("Accuracy before and after", "追加学習前後の正解率");
+    let figure = further["figure"].as_str().unwrap_or_default();
+    let title = title(figure);
     let mut taken_for_new = 0;
     let mut out = format!("\n{} {rows} {before} {after}  {}\n", fit(&title, 28), headings[3]);
     for change in changes {
-        let figure = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-        let [before, after] = ["before", "after"].map(|when| right(&percent(figure(&change[when]["accuracy"])), 8));
-        let [low, high] = [0, 1].map(|end| format!("{:+.1}", 100.0 * figure(&change["interval"][end])));
-        let gain = right(&format!("{:+.1}", 100.0 * figure(&change["gain"])), 5);
+        let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+        let [before, after] =
+            ["before", "after"].map(|when| right(&shown_figure(figure, number(&change[when][figure])), 8));
+        let [low, high] = [0, 1].map(|end| shown_gain(figure, number(&change["interval"][end])));
+        let gain = right(&shown_gain(figure, number(&change["gain"])), 5);
         let rows = right(&thousands(change["rows"].as_u64().unwrap_or_default() as usize), 6);
         let name = fit(&format!("  {}", name_of_rows(change["rows_of"].as_str().unwrap_or_default())), 28);
         let interval = tr!("{low} to {high}", "{low}〜{high}");
@@ -285,14 +340,23 @@ pub(super) fn shown(further: &Value) -> String {
         }
         let _ = writeln!(out, "{name} {rows} {before} {after}  {gain} ({interval})");
     }
+    if figure == "mean_absolute_error" && !changes.is_empty() {
+        out += &tr!("  (a gain is what the error has lost)\n", "  （増減は、誤差が減った分を正とします）\n");
+    }
     if further["forgets"] == true {
         let mut text = tr!(
             "warning: on old rows the model is worse than before, by more than chance explains.",
-            "警告: 元のデータでの正解率が、偶然では説明できないほど下がりました。"
+            "警告: 元のデータでの成績が、偶然では説明できないほど悪くなりました。"
         );
         if taken_for_new > 0 {
             let rows = thousands(taken_for_new as usize);
-            text += &tr!(" It takes {rows} of them for new classes.", "{rows} 行は新しいクラスと判定されています。");
+            text += &match figure {
+                "micro_f1" => tr!(
+                    " {rows} of them get a new label that they do not have.",
+                    "{rows} 行には、誤って新しいラベルが付きます。"
+                ),
+                _ => tr!(" It takes {rows} of them for new classes.", "{rows} 行は新しいクラスと判定されています。"),
+            };
         }
         if further["replays"] != true {
             text += &tr!(
@@ -303,4 +367,14 @@ pub(super) fn shown(further: &Value) -> String {
         out += &format!("\n{}\n", filled(&text));
     }
     out
+}
+
+/// The title of the table.
+fn title(figure: &str) -> String {
+    match figure {
+        "micro_f1" => tr!("Micro-F1 before and after", "追加学習前後のミクロ F1"),
+        "mean_absolute_error" => tr!("Mean error before and after", "追加学習前後の平均絶対誤差"),
+        "span_f1" => tr!("Span F1 before and after", "追加学習前後のスパン F1"),
+        _ => tr!("Accuracy before and after", "追加学習前後の正解率"),
+    }
 }

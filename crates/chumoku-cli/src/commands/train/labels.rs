@@ -1,7 +1,7 @@
 //! Training a classifier of any number of labels a text.
 
 use super::classify::{check_ngrams, next, scored_on, this_model};
-use super::{Session, check_watched, hierarchy};
+use super::{Session, check_watched, further, hierarchy};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Model, SeveralLabels, Train};
@@ -11,17 +11,20 @@ use crate::progress::tell;
 use crate::report::{fit, label_levels, right, several_labels, sure_answers};
 use chumoku::ModelKind;
 use chumoku::answers::Predictor;
-use chumoku::data::{LabelSets, ReadOptions, load_label_sets, thousands};
+use chumoku::data::{LabelOptions, LabelSets, ReadOptions, load_label_sets, thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{LabelScores, NgramLabelsOutcome, TrainingData, network_name, train_labels, train_ngram_labels};
+use chumoku::train::{
+    Known, LabelScores, NgramLabelsOutcome, Source, SourceData, TrainingData, network_name, train_labels,
+    train_ngram_labels,
+};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let data = data(args)?;
+    let data = data(args, known)?;
     describe(&data);
     if args.model() == Model::Ngrams {
         check_ngrams(args)?;
@@ -51,7 +54,12 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions, several: &SeveralLabels) -> anyhow::Result<LabelSets> {
-    let sets = load_label_sets(path, options, &several.options())?;
+    load_written(path, options, &several.options())
+}
+
+/// Reads a file whose labels are written like this.
+fn load_written(path: &Path, options: &ReadOptions, how: &LabelOptions) -> anyhow::Result<LabelSets> {
+    let sets = load_label_sets(path, options, how)?;
     tell(["data", "データ"], &sets.description);
     if sets.skipped.count > 0 {
         tell(["skipped", "除外"], &sets.skipped.to_string());
@@ -59,7 +67,7 @@ pub(crate) fn load(path: &Path, options: &ReadOptions, several: &SeveralLabels) 
     Ok(sets)
 }
 
-fn data(args: &Train) -> anyhow::Result<TrainingData<Vec<u32>>> {
+fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData<Vec<u32>>> {
     let Some(path) = &args.data else {
         let problem = tr!(
             "there is no built-in data with several labels a text: give a file, e.g. chumoku train tagged.csv --task labels",
@@ -71,9 +79,17 @@ fn data(args: &Train) -> anyhow::Result<TrainingData<Vec<u32>>> {
     let mut train = load(path, &options, &args.several)?;
     let mut valid = args.valid.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
+    let others = [args.valid.as_deref(), args.test.as_deref()];
+    let source =
+        args.reading.kept.is_empty().then(|| Source::new(path, others, &options).with_labels(&args.several.options()));
+    if let Some(known) = known {
+        let new = SourceData::new(source, train, [valid, test]);
+        return further::data(args, known, &options, new, (&load_written, None));
+    }
     let tree = hierarchy::of_labels(args.hierarchy.as_deref(), &mut train, [&mut valid, &mut test])?;
     let mut data = TrainingData::of_sets(&train, valid.as_ref(), test.as_ref())?;
     data.hierarchy = tree;
+    data.sources.extend(source);
     Ok(data)
 }
 
@@ -130,6 +146,7 @@ fn show(
     write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
     write!(out, "{}", sure_answers(&metrics["abstain"]))?;
     write!(out, "{}", crate::report::folds(&metrics["folds"]))?;
+    write!(out, "{}", further::shown(&metrics["further"]))?;
     write!(out, "\n{}", next(place, false, true, model.reads_pairs()))?;
     Ok(())
 }

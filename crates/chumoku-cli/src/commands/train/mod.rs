@@ -23,7 +23,7 @@ use chumoku::tr;
 use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training, TrainingData};
 use clap::ValueEnum;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     args.reading.beside.clone_from(&args.columns);
     let known = further::of(args)?;
     let args = &*args;
-    let task = task(args, known.is_some())?;
+    let (known, own) = known.map_or((None, None), |(known, task)| (Some(known), Some(task)));
+    let task = task(args, own)?;
     if args.tokens == Some(Tokens::Words) && task == TaskName::Translate {
         let problem = tr!(
             "--tokens words: translators cannot be trained on whole words: a translation could not contain words \
@@ -125,9 +126,9 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     tune::check(args, task)?;
     match task {
         TaskName::Classify => classify::run(args, known.as_ref(), threads),
-        TaskName::Labels => labels::run(args, threads),
-        TaskName::Score => score::run(args, threads),
-        TaskName::Tag => tag::run(args, threads),
+        TaskName::Labels => labels::run(args, known.as_ref(), threads),
+        TaskName::Score => score::run(args, known.as_ref(), threads),
+        TaskName::Tag => tag::run(args, known.as_ref(), threads),
         TaskName::Translate => translate::run(args, threads),
         TaskName::Lm => language::run(args, threads),
         TaskName::Mlm => masked::run(args, threads),
@@ -136,8 +137,8 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
 
 /// The task asked for or, without, the one that the data is for.
 ///
-/// A classifier that is trained further, where it `is_known`, stays one.
-fn task(args: &Train, is_known: bool) -> anyhow::Result<TaskName> {
+/// A model of one's `own` that is trained further keeps its task.
+fn task(args: &Train, own: Option<TaskName>) -> anyhow::Result<TaskName> {
     let Some(path) = &args.data else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
     if let Some(task) = args.task {
         return Ok(task);
@@ -152,8 +153,8 @@ fn task(args: &Train, is_known: bool) -> anyhow::Result<TaskName> {
         tell(["task", "タスク"], &text);
         return Ok(TaskName::Lm);
     }
-    if is_known {
-        return Ok(TaskName::Classify);
+    if let Some(task) = own {
+        return Ok(task);
     }
     if args.several.is_asked() {
         return Ok(TaskName::Labels);
@@ -293,7 +294,8 @@ impl<'a> Session<'a> {
 
     /// Whether what is trained is saved on the way: a tagger's network is, and without one it trains in one go.
     fn has_checkpoints(&self) -> bool {
-        self.kind != ModelKind::Tagger || self.args.from.is_some()
+        let is_encoder = |from: &PathBuf| !matches!(ModelKind::of(from), Ok(ModelKind::Tagger));
+        self.kind != ModelKind::Tagger || self.args.from.as_ref().is_some_and(is_encoder)
     }
 
     /// Says how to begin again, there being nothing to continue, and gives the exit code.

@@ -1,7 +1,7 @@
 //! Training a predictor of a number for each text.
 
 use super::classify::{check_ngrams, next, scored_on, this_model};
-use super::{Session, check_watched};
+use super::{Session, check_watched, further};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Model, Train};
@@ -10,10 +10,11 @@ use crate::commands::read_options;
 use crate::progress::tell;
 use crate::report::{fit, right, sure_answers};
 use chumoku::ModelKind;
-use chumoku::data::{ReadOptions, ScoredTexts, load_scores, thousands};
+use chumoku::data::{LabelOptions, ReadOptions, ScoredTexts, load_scores, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{
-    NgramNumberOutcome, NumberScores, TrainingData, figure, network_name, train_ngram_number, train_number,
+    Known, NgramNumberOutcome, NumberScores, Source, SourceData, TrainingData, figure, network_name,
+    train_ngram_number, train_number,
 };
 use chumoku::{Measured, tr};
 use chumoku_view::{Content, Figure, Scatter};
@@ -21,9 +22,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let data = data(args)?;
+    let data = data(args, known)?;
     describe(&data);
     if args.model() == Model::Ngrams {
         check_ngrams(args)?;
@@ -63,7 +64,7 @@ pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<ScoredT
     Ok(scores)
 }
 
-fn data(args: &Train) -> anyhow::Result<TrainingData<Measured>> {
+fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData<Measured>> {
     let Some(path) = &args.data else {
         let problem = tr!(
             "there is no built-in data with numbers: give a file, e.g. chumoku train reviews.csv --task score",
@@ -75,7 +76,16 @@ fn data(args: &Train) -> anyhow::Result<TrainingData<Measured>> {
     let train = load(path, &options)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
-    Ok(TrainingData::of_scores(&train, valid.as_ref(), test.as_ref())?)
+    let others = [args.valid.as_deref(), args.test.as_deref()];
+    let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
+    if let Some(known) = known {
+        let new = SourceData::new(source, train, [valid, test]);
+        let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);
+        return further::data(args, known, &options, new, (&read, None));
+    }
+    let mut data = TrainingData::of_scores(&train, valid.as_ref(), test.as_ref())?;
+    data.sources.extend(source);
+    Ok(data)
 }
 
 /// Rows and numbers.
@@ -129,6 +139,7 @@ fn show(
     write!(out, "\n{}", details(scores, points))?;
     write!(out, "{}", sure_answers(&metrics["abstain"]))?;
     write!(out, "{}", crate::report::folds(&metrics["folds"]))?;
+    write!(out, "{}", further::shown(&metrics["further"]))?;
     write!(out, "\n{}", next(place, false, true, reads_pairs))?;
     Ok(())
 }

@@ -1,23 +1,23 @@
 //! Training a tagger.
 
-use super::Session;
 use super::classify::{scored_on, this_model};
+use super::{Session, further};
 use crate::args::{Precision, Train};
 use crate::commands::read_options;
 use crate::progress::tell;
 use crate::report::{filled, fit, percent, right};
 use crate::{ExitCode, Usage, harmless};
-use chumoku::data::{ReadOptions, SpanUnit, SpannedTexts, load_spans, thousands};
+use chumoku::data::{LabelOptions, ReadOptions, SpanUnit, SpannedTexts, load_spans, thousands};
 use chumoku::lang::lang;
-use chumoku::train::{SpanScore, SpanScores, TaggerData, train_tagger};
+use chumoku::train::{Known, Source, SourceData, SpanScore, SpanScores, TaggerData, train_tagger};
 use chumoku::{ModelKind, tr};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    check(args)?;
+    check(args, known.is_some())?;
     let Some(path) = &args.data else {
         let problem = tr!(
             "there is no built-in data with labelled words: give a file, e.g. chumoku train names.conll --task tag",
@@ -29,7 +29,19 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let train = load(path, &options)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
-    let data = TaggerData::new(&train, valid.as_ref(), test.as_ref())?;
+    let others = [args.valid.as_deref(), args.test.as_deref()];
+    let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
+    let data: TaggerData = match known {
+        Some(known) => {
+            let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);
+            further::data(args, known, &options, SourceData::new(source, train.clone(), [valid, test]), (&read, None))?
+        }
+        None => {
+            let mut data = TaggerData::new(&train, valid.as_ref(), test.as_ref())?;
+            data.sources.extend(source);
+            data
+        }
+    };
     describe(&train, &data);
     let session = Session::new(args, ModelKind::Tagger, threads, start)?;
     let trained = session.train(|training| train_tagger(&data, training))?;
@@ -49,13 +61,14 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
         rows.push((seen, &outcome.dictionary));
         writeln!(out, "{}", comparison(&rows))?;
         write!(out, "{}", kinds(&outcome.test))?;
+        write!(out, "{}", further::shown(&outcome.metrics["further"]))?;
         writeln!(out, "\n  chumoku predict {} \"…\"", crate::commands::quoted(&place.display().to_string()))?;
         Ok(())
     })
 }
 
 /// Refuses what a tagger does not have.
-fn check(args: &Train) -> anyhow::Result<()> {
+fn check(args: &Train, is_further: bool) -> anyhow::Result<()> {
     if args.watch.is_some() {
         return Err(Usage(tr!(
             "--watch: the attention of a tagger is not recorded; leave it out",
@@ -70,8 +83,13 @@ fn check(args: &Train) -> anyhow::Result<()> {
         ("--resume", args.resume),
         ("--precision", args.precision != Precision::Medium),
     ];
-    match flags.into_iter().find(|(_, is_given)| *is_given && args.from.is_none()) {
+    match flags.into_iter().find(|(_, is_given)| *is_given && (args.from.is_none() || is_further)) {
         None => Ok(()),
+        Some((flag, _)) if is_further => Err(Usage(tr!(
+            "{flag}: a tagger without an encoder has no network, and trains in one go; leave it out",
+            "{flag}: エンコーダーのない、単語にラベルを付けるモデルには、ネットワークも途中から再開する学習もありません。指定を外してください"
+        ))
+        .into()),
         Some((flag, _)) => Err(Usage(tr!(
             "{flag}: a tagger has no network unless it starts from an encoder, and trains in one go; leave it out, or give --from",
             "{flag}: 単語にラベルを付けるモデルは、--from を指定しないとネットワークがなく、途中から再開する学習もありません。指定を外すか、--from \

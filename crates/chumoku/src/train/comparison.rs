@@ -1,0 +1,183 @@
+//! An old model beside a new one on the same rows: the figures, and how they are told.
+
+use crate::lang::lang;
+use crate::scoring::figure;
+use crate::tr;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Names of the rows that are compared: held out when the old model was trained, or now.
+pub const OLD_VALID: &str = "old_valid";
+/// As [`OLD_VALID`].
+pub const OLD_TEST: &str = "old_test";
+/// As [`OLD_VALID`].
+pub const NEW_VALID: &str = "new_valid";
+/// As [`OLD_VALID`].
+pub const NEW_TEST: &str = "new_test";
+
+/// What became of some rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Change {
+    /// Which rows: `old_valid`, `old_test`, `new_valid`, `new_test`.
+    pub rows_of: &'static str,
+    /// How many.
+    pub rows: usize,
+    /// What the models are worth on them.
+    #[serde(flatten)]
+    pub compared: Comparison,
+}
+
+/// How good answers are: figures by name.
+pub type Figures = BTreeMap<&'static str, f64>;
+
+/// What an old model and a new one are worth on the same rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Comparison {
+    /// What the old model was worth.
+    pub before: Figures,
+    /// What the new one is.
+    pub after: Figures,
+    /// What accuracy or F1 gained, or what the error lost.
+    pub gain: f64,
+    /// The 95 % interval of that, from paired resamples.
+    pub interval: [f64; 2],
+    /// What may be lost without being called forgotten.
+    #[serde(skip)]
+    pub slack: f64,
+    /// Rows of classes or labels that the old model knew which the new one takes for one that it did not.
+    pub taken_for_new: usize,
+}
+
+/// What `metrics.json` has under `further`, and the section of the model card; `figure` is what is compared.
+pub(super) fn report(changes: &[Change], figure: &str, replays: bool) -> (Value, String) {
+    let forgets = changes.iter().any(Change::forgets);
+    let metrics = json!({ "replays": replays, "figure": figure, "changes": changes, "forgets": forgets });
+    (metrics, section(changes, figure, forgets))
+}
+
+impl Change {
+    /// Whether these are old rows, and worse by more than chance explains.
+    fn forgets(&self) -> bool {
+        matches!(self.rows_of, OLD_VALID | OLD_TEST) && self.compared.interval[1] < -self.compared.slack
+    }
+}
+
+/// What rows that are compared are called in the language of the process.
+pub fn name_of_rows(rows_of: &str) -> String {
+    match rows_of {
+        OLD_VALID => tr!("old validation, network", "元の検証（ネットワーク）"),
+        OLD_TEST => tr!("old test rows", "元のテストデータ"),
+        NEW_VALID => tr!("new validation, network", "新しい検証（ネットワーク）"),
+        _ => tr!("new test rows", "新しいテストデータ"),
+    }
+}
+
+/// What a figure by which models are compared is called in the language of the process.
+fn name_of_figure(figure: &str) -> &'static str {
+    match figure {
+        "micro_f1" => lang().pick("micro-F1", "ミクロ F1"),
+        "mean_absolute_error" => lang().pick("mean absolute error", "平均絶対誤差"),
+        "span_f1" => lang().pick("span F1", "スパンの F1"),
+        _ => lang().pick("accuracy", "正解率"),
+    }
+}
+
+/// The value of a figure in words: a share in percent, an error as the number that it is.
+pub fn shown_figure(name: &str, value: f64) -> String {
+    match name {
+        "mean_absolute_error" => figure(value),
+        _ => format!("{:.1} %", 100.0 * value),
+    }
+}
+
+/// A gain in a figure with its sign; of a share in points.
+pub fn shown_gain(name: &str, gain: f64) -> String {
+    match name {
+        // Tiny ones in few characters.
+        "mean_absolute_error" if gain != 0.0 && gain.abs() < 1e-3 => format!("{gain:+.0e}"),
+        "mean_absolute_error" => format!("{}{}", if gain < 0.0 { '-' } else { '+' }, figure(gain.abs())),
+        _ => format!("{:+.1}", 100.0 * gain),
+    }
+}
+
+/// The section of the model card.
+fn section(changes: &[Change], figure: &str, forgets: bool) -> String {
+    let name = name_of_figure(figure);
+    let mut card = tr!(
+        "\n\n## Before and after\n\nThe model was trained further from another. The {name} before and after, on the same rows; on \
+         validation rows that of the network alone, since n-grams learn from them in the end",
+        "\n\n## 追加学習の前後\n\n別のモデルから追加学習しました。同じ行での前後の{name}です。n-gram は最後に検証データからも学習するため、\
+         検証データではネットワーク単独の値を示します"
+    );
+    card += match figure {
+        "mean_absolute_error" => {
+            lang().pick(". A gain is what the error has lost:", "。増減は、誤差が減った分を正とします。")
+        }
+        _ => lang().pick(":", "。"),
+    };
+    card += lang().pick(
+        "\n\n| | rows | before | after | gain, 95 % interval |\n|---|---|---|---|---|\n",
+        "\n\n| | 行数 | 前 | 後 | 増減と 95 % 区間 |\n|---|---|---|---|---|\n",
+    );
+    for change in changes {
+        let Comparison { before, after, gain, interval, .. } = &change.compared;
+        let [before, after] =
+            [before, after].map(|worth| shown_figure(figure, worth.get(figure).copied().unwrap_or(f64::NAN)));
+        let [low, high] = interval.map(|x| shown_gain(figure, x));
+        let (name, gain) = (name_of_rows(change.rows_of), shown_gain(figure, *gain));
+        let interval = tr!("{low} to {high}", "{low}〜{high}");
+        let _ = writeln!(card, "| {name} | {} | {before} | {after} | {gain} ({interval}) |", change.rows);
+    }
+    if forgets {
+        card += &tr!(
+            "\n**On old rows the model is worse than before**, by more than chance explains.\n",
+            "\n**元のデータでの成績が、偶然では説明できないほど悪くなりました。**\n"
+        );
+    }
+    card
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_have_a_sign_and_few_characters() {
+        let gains = [0.0, 0.25, -0.25, -12.5, 0.0004].map(|gain| shown_gain("mean_absolute_error", gain));
+        assert_eq!(gains, ["+0.000", "+0.250", "-0.250", "-12.50", "+4e-4"]);
+        assert_eq!([0.021, -0.1].map(|gain| shown_gain("micro_f1", gain)), ["+2.1", "-10.0"]);
+        assert_eq!([shown_figure("span_f1", 0.875), shown_figure("mean_absolute_error", 0.875)], ["87.5 %", "0.875"]);
+    }
+
+    /// Old rows that are worse for certain are forgotten; new ones are not.
+    #[test]
+    fn what_is_forgotten_is_said() {
+        let change = |rows_of, interval: [f64; 2]| Change {
+            rows_of,
+            rows: 9,
+            compared: Comparison {
+                before: [("micro_f1", 0.9)].into_iter().collect(),
+                after: [("micro_f1", 0.8)].into_iter().collect(),
+                gain: -0.1,
+                interval,
+                slack: if rows_of == OLD_VALID { 0.05 } else { 0.0 },
+                taken_for_new: 0,
+            },
+        };
+        for (rows_of, interval, forgets) in [
+            (OLD_TEST, [-0.2, -0.01], true),
+            (OLD_TEST, [-0.2, 0.0], false),
+            (OLD_VALID, [-0.2, -0.01], false),
+            (NEW_TEST, [-0.2, -0.01], false),
+        ] {
+            let (metrics, card) = report(&[change(rows_of, interval)], "micro_f1", true);
+            assert_eq!((metrics["forgets"].as_bool(), card.contains("worse than before")), (Some(forgets), forgets));
+            assert_eq!(metrics["changes"][0]["before"]["micro_f1"], 0.9);
+            assert!(card.contains("| 90.0 % | 80.0 % | -10.0 (-20.0 to"), "{card}");
+        }
+    }
+}

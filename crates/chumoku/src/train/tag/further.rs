@@ -1,0 +1,165 @@
+//! A tagger that is trained further: its old rows beside new ones, and what became of both.
+
+use super::TaggerData;
+use crate::data::{Span, SpanUnit, SpannedText, SpannedTexts};
+use crate::scoring::{Parts, SpanScores, ratio_gain};
+use crate::text_tagger::TextTagger;
+use crate::train::comparison::{Change, Comparison, report};
+use crate::train::further::{no_new_rows, rows_left_out, sources_of, unseen, without_rows};
+use crate::train::rehearsal::{Rehearsal, new_of};
+use crate::train::{Known, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, SourceData};
+use crate::{Error, Result, tr};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::path::Path;
+
+/// What data has beside its parts where a tagger is trained further on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaggerFurther {
+    /// Whether the old rows are learnt again.
+    pub replays: bool,
+    /// Rows on which the tagger is held against what it was, with their [names](super::super::OLD_TEST).
+    pub compared: Vec<(&'static str, Vec<SpannedText>)>,
+}
+
+impl Rehearsal for TaggerData {
+    type File = SpannedTexts;
+
+    fn path(file: &SpannedTexts) -> &Path {
+        &file.path
+    }
+
+    fn texts(file: &SpannedTexts) -> Vec<&str> {
+        file.examples.iter().map(|row| row.text.as_str()).collect()
+    }
+
+    fn again(known: &Known, before: Option<&Self>, file: SourceData<SpannedTexts>) -> Result<Self> {
+        TaggerData::further(known, before, file, true)
+    }
+
+    fn further(known: &Known, old: Option<&Self>, new: SourceData<SpannedTexts>, replays: bool) -> Result<Self> {
+        let SourceData { source, train, valid, test } = new;
+        let (unit, each_word) = known.spans.unwrap_or((SpanUnit::Words, false));
+        if train.each_word != each_word {
+            let path = train.path.display();
+            return Err(Error::Setting(match each_word {
+                true => tr!(
+                    "{path}: expected a label for each word, as the rows have that the tagger was trained on, found words without; label them \
+                     all, or train anew on the old and the new rows together",
+                    "{path}: モデルの学習データと同じく、すべての単語にラベルが必要ですが、ない単語があります。すべてに付けるか、元のデータと新しい\
+                     データを合わせて学習し直してください"
+                ),
+                false => tr!(
+                    "{path}: expected spans among other words, as the rows have that the tagger was trained on, found a label for each word; \
+                     leave the label of words outside of spans out (O), or train anew on the old and the new rows together",
+                    "{path}: モデルの学習データと同じくスパンだけのラベルが必要ですが、すべての単語にラベルがあります。スパンの外は O にするか、\
+                     元のデータと新しいデータを合わせて学習し直してください"
+                ),
+            }));
+        }
+        let mut labels = known.labels.clone();
+        labels.extend(train.kinds().into_keys().map(str::to_owned));
+        labels.extend(old.iter().flat_map(|old| old.labels.iter().cloned()));
+        labels.sort();
+        labels.dedup();
+        let parts = TaggerData::in_parts(&train, [valid.as_ref(), test.as_ref()], labels)?;
+        let none = Vec::new();
+        let of_old = [0, 1, 2].map(|part| old.map_or(&none, |old| [&old.train, &old.valid, &old.test][part]));
+        let found = [parts.train, parts.valid, parts.test];
+        let rows: usize = found.iter().map(Vec::len).sum();
+        fn answers(rows: &[SpannedText]) -> Vec<(&str, &Vec<Span>)> {
+            rows.iter().map(|row| (row.text.as_str(), &row.spans)).collect()
+        }
+        let kept = unseen(of_old.map(|rows| answers(rows)), found.each_ref().map(|rows| answers(rows)));
+        let mut kept = kept.into_iter();
+        let [new_train, new_valid, new_test] = found.map(|rows| {
+            let is_kept = kept.next().unwrap_or_default();
+            rows.into_iter().zip(is_kept).filter(|(_, kept)| *kept).map(|(row, _)| row).collect::<Vec<_>>()
+        });
+        let mut notes = parts.notes;
+        notes.extend(rows_left_out(rows - new_train.len() - new_valid.len() - new_test.len()));
+        if new_train.is_empty() {
+            return Err(no_new_rows(&train.path));
+        }
+        let [old_train, old_valid, old_test] = of_old.map(|rows| rows.clone());
+        let mut compared = vec![
+            (OLD_VALID, old_valid.clone()),
+            (OLD_TEST, old_test.clone()),
+            (NEW_VALID, new_valid.clone()),
+            (NEW_TEST, new_test.clone()),
+        ];
+        compared.retain(|(_, rows)| !rows.is_empty());
+        let sources = sources_of(source, old.map(|old| &old.sources[..]).filter(|_| replays));
+        let [train, valid, test] = match replays {
+            false => [new_train, new_valid, new_test],
+            true => [[old_train, new_train], [old_valid, new_valid], [old_test, new_test]].map(|both| both.concat()),
+        };
+        let kinds: HashSet<&str> = train.iter().flat_map(|row| &row.spans).map(|span| span.label.as_str()).collect();
+        let is_learnt: Vec<bool> = parts.labels.iter().map(|label| kinds.contains(label.as_str())).collect();
+        notes.extend(without_rows(&parts.labels, &is_learnt));
+        let further = Some(TaggerFurther { replays, compared });
+        Ok(TaggerData { labels: parts.labels, each_word, unit, train, valid, test, notes, sources, further })
+    }
+
+    fn num_rows(&self) -> usize {
+        self.train.len() + self.valid.len() + self.test.len()
+    }
+
+    fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    fn sha256(&self) -> String {
+        self.fingerprint()
+    }
+
+    fn new_held_out(&self) -> Vec<&str> {
+        let compared = self.further.iter().flat_map(|further| new_of(&further.compared));
+        compared.flatten().map(|row| row.text.as_str()).collect()
+    }
+
+    fn notes(&mut self) -> &mut Vec<String> {
+        &mut self.notes
+    }
+}
+
+/// The old tagger's spans beside the new one's, on test rows: from validation rows the random field learns once all is chosen.
+pub(super) fn changes(
+    data: &TaggerData,
+    [before, after]: [&TextTagger; 2],
+    seed: u64,
+) -> Result<Option<(Value, String)>> {
+    let Some(further) = &data.further else { return Ok(None) };
+    let is_added = |span: &Span| !before.labels().contains(&span.label);
+    let mut found = Vec::new();
+    for (rows_of, rows) in &further.compared {
+        if matches!(*rows_of, OLD_VALID | NEW_VALID) {
+            continue;
+        }
+        let spans_of = |tagger: &TextTagger| -> Result<Vec<Vec<Span>>> {
+            let found = tagger.predict_rows(rows)?;
+            Ok(found.into_iter().map(|spans| spans.into_iter().map(|span| span.span).collect()).collect())
+        };
+        let [was, is] = [spans_of(before)?, spans_of(after)?];
+        let worth = |told: &[Vec<Span>]| {
+            let pairs = rows.iter().map(|row| &row.spans[..]).zip(told.iter().map(Vec::as_slice));
+            let all = SpanScores::of(pairs, seed).all;
+            [("span_f1", all.f1), ("precision", all.precision), ("recall", all.recall)].into_iter().collect()
+        };
+        let part = |told: &[Span], truth: &[Span]| {
+            let right = told.iter().filter(|span| truth.contains(span)).count();
+            [2.0 * right as f64, (told.len() + truth.len()) as f64]
+        };
+        let all = is.iter().zip(&was).zip(rows);
+        let parts: Vec<Parts> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();
+        let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+        let (gain, interval) = ratio_gain(&parts, &texts, seed);
+        let is_taken =
+            |(is, row): &(&Vec<Span>, &SpannedText)| is.iter().any(is_added) && !row.spans.iter().any(is_added);
+        let taken_for_new = is.iter().zip(rows).filter(is_taken).count();
+        let compared = Comparison { before: worth(&was), after: worth(&is), gain, interval, slack: 0.0, taken_for_new };
+        found.push(Change { rows_of, rows: rows.len(), compared });
+    }
+    Ok(Some(report(&found, "span_f1", further.replays)))
+}
