@@ -150,7 +150,7 @@ fn labels_are_read_again_as_they_were_written() {
     place.refuses(&further, &["--from one", "old.csv are no longer those", "--old old.csv"]);
 }
 
-/// Texts whose number is how often they praise with the first so many words; of a measure with something added.
+/// Texts whose number is how often they praise, with the first `praise` words of four; of a measure with something added.
 fn scores(n: usize, praise: usize, filler: &str, is_measure: bool, state: &mut u64) -> String {
     let mut pick = |count: usize| (common::random(state) * count as f64) as usize;
     let mut out = String::from("rating,text\n");

@@ -1,6 +1,7 @@
-"""A classifier of one's own, trained further."""
+"""Models of one's own, trained further."""
 
 import csv
+import json
 import subprocess
 
 import pytest
@@ -106,7 +107,7 @@ def test_ngrams_alone(tmp_path):
     assert chumoku.TextClassifier(model="ngrams", from_pretrained=tmp_path / "model", progress=None).fit(*news(), old=rows()).metrics_
     assert model.metrics_["further"]["changes"] and not (tmp_path / "ours" / "tokenizer.json").exists()
     assert model.predict(["Where is my beer, order 999?"]).tolist() == ["question"]
-    with pytest.raises(ValueError, match="model: a classifier of your own .* is trained further as it is"):
+    with pytest.raises(ValueError, match="model: a model of your own .* is trained further as it is"):
         small(model="lstm", from_pretrained=tmp_path / "model").fit(*news(), old=rows())
 
 
@@ -128,14 +129,17 @@ def test_what_is_refused(place, tmp_path):
     folder = place / "model"
     with pytest.raises(ValueError, match=r'give them as fit\(X, y, old=\(texts, labels\)\), or .* old="none".*`chumoku train NEW --from'):
         small(from_pretrained=folder).fit(*news())
-    with pytest.raises(ValueError, match="old: expected from_pretrained to be a classifier that was trained here"):
+    with pytest.raises(ValueError, match="old: expected from_pretrained to be a model that was trained here"):
         small().fit(*news(), old=rows())
-    for name, x in dict(freeze=1, lora=4, folds=3, tune=3, hierarchy="/", tokens="words", model="gru").items():
-        with pytest.raises(ValueError, match=f"^{name}: a classifier of your own .* is trained further as it is"):
+    for name, x in dict(freeze=1, lora=4, folds=3, tune=3, tokens="words", model="gru").items():
+        with pytest.raises(ValueError, match=f"^{name}: a model of your own .* is trained further as it is"):
             small(**{"from_pretrained": folder, name: x}).fit(*news(), old=rows())
-    with pytest.raises(ValueError, match="^y: a classifier of your own"):
-        small(from_pretrained=folder).fit(news()[0], [[label] for label in news()[1]], old=rows())
-    with pytest.raises(ValueError, match="^y: a classifier of your own"):
+    with pytest.raises(ValueError, match="^hierarchy: the model's labels do not stand in a tree"):
+        small(from_pretrained=folder, hierarchy="/").fit(*news(), old=rows())
+    several = lambda labels: [[label] for label in labels]
+    with pytest.raises(ValueError, match="^y: a model of your own .* one class a text"):
+        small(from_pretrained=folder).fit(news()[0], several(news()[1]), old=(rows()[0], several(rows()[1])))
+    with pytest.raises(ValueError, match="^y: a model of your own"):
         chumoku.TextRegressor(from_pretrained=folder, progress=None).fit(news()[0], range(len(news()[0])))
     with pytest.raises(ValueError, match="expected single texts, which .* was trained on, got pairs"):
         small(from_pretrained=folder).fit(*compared(), old=compared())
@@ -152,7 +156,65 @@ def test_what_is_refused(place, tmp_path):
             small(from_pretrained=folder).fit(*news(), old=old)
     with pytest.raises(ValueError, match=r"^fit\(X, y\): expected new rows to train on"):
         small(from_pretrained=folder).fit(*rows(), old=rows())
-    several = [[label] for label in rows()[1]]
-    small(epochs=1, out=tmp_path / "several").fit(rows()[0], several)
-    with pytest.raises(ValueError, match="^from_pretrained .*several: expected a classifier of one class a text"):
-        small(from_pretrained=tmp_path / "several").fit(*news(), old=rows())
+    small(model="ngrams", epochs=None, out=tmp_path / "several").fit(rows()[0], several(rows()[1]))
+    with pytest.raises(ValueError, match="^y: a model of your own .* any number of labels a text"):
+        small(model="ngrams", epochs=None, from_pretrained=tmp_path / "several").fit(*news(), old=rows())
+    with pytest.raises(TypeError, match="^old: row 0: expected a list of labels, got str"):
+        small(model="ngrams", epochs=None, from_pretrained=tmp_path / "several").fit(news()[0], several(news()[1]), old=rows())
+
+
+def lines(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_labels_and_numbers_as_the_command(place, tmp_path):
+    sets = lambda labels: [[label, "short"] if i % 3 == 0 else [label] for i, label in enumerate(labels)]
+    points = lambda labels: [{"no": 1, "yes": 4, "question": 2}[label] + i // 2 % 3 for i, label in enumerate(labels)]
+    for name, answers, estimator in [("labels", sets, chumoku.TextClassifier), ("number", points, chumoku.TextRegressor)]:
+        for file, (texts, labels) in [("old", rows()), ("new", news())]:
+            lines(tmp_path / f"{file}.jsonl", [{"text": text, name: y} for text, y in zip(texts, answers(labels))])
+        task = ("--task", "score" if name == "number" else name, "--label", name)
+        run(tmp_path, "old.jsonl", *task, "--out", f"{name}-model", "--epochs", "2")
+        run(tmp_path, "new.jsonl", "--label", name, "--from", f"{name}-model", "--out", f"{name}-theirs", "--epochs", "2")
+        wish = dict(epochs=2, progress=None, from_pretrained=tmp_path / f"{name}-model")
+        ours = estimator(**wish, out=tmp_path / f"{name}-ours").fit(news()[0], answers(news()[1]), old=(rows()[0], answers(rows()[1])))
+        same_files(tmp_path / f"{name}-theirs", tmp_path / f"{name}-ours", *FILES)
+        assert ours.metrics_["further"]["figure"] == {"labels": "micro_f1", "number": "mean_absolute_error"}[name]
+        with pytest.raises(ValueError, match="learns its old rows again"):
+            estimator(**wish).fit(news()[0], answers(news()[1]))
+        with pytest.raises((TypeError, ValueError), match="^old: "):
+            estimator(**wish).fit(news()[0], answers(news()[1]), old=(rows()[0], answers(rows()[1])[:-1]))
+
+
+def test_columns_again(tmp_path):
+    table = lambda texts, at: {"text": texts, "price": [(i * 7 + at) % 50 for i in range(len(texts))]}
+    wish = dict(model="ngrams", progress=None, columns=["price"])
+    (old, labels), (new, added) = rows(), news()
+    chumoku.TextClassifier(**wish, out=tmp_path / "model").fit(table(old, 0), labels)
+    said = []
+    more = chumoku.TextClassifier(**wish | {"from_pretrained": tmp_path / "model", "progress": said.append})
+    more.fit(table(new, 3), added, old=(table(old, 0), labels))
+    assert more.classes_.tolist() == ["no", "question", "yes"]
+    assert not [event for event in said if event.get("about") == "note" and "not those" in event["text"]]
+    with pytest.raises(ValueError, match="^columns: expected price, as .* was trained with, got no columns"):
+        chumoku.TextClassifier(model="ngrams", progress=None, from_pretrained=tmp_path / "model").fit(new, added, old=(old, labels))
+
+
+def test_taggers_too(tmp_path):
+    def named(names, kind, n):
+        texts = [f"{names[i % len(names)]} came on day {i}." for i in range(n)]
+        return texts, [[(0, len(names[i % len(names)]), kind)] for i in range(n)]
+
+    old, new = named(["Anna", "Ben", "Clara", "David"], "person", 80), named(["Oslo", "Rome", "Lima"], "place", 60)
+    for file, (texts, spans) in [("old", old), ("new", new)]:
+        lines(tmp_path / f"{file}.jsonl", [{"text": text, "spans": of} for text, of in zip(texts, spans)])
+    run(tmp_path, "old.jsonl", "--task", "tag", "--out", "model")
+    run(tmp_path, "new.jsonl", "--from", "model", "--out", "theirs")
+    tagger = chumoku.TextTagger(from_pretrained=tmp_path / "model", progress=None, out=tmp_path / "ours").fit(*new, old=old)
+    same_files(tmp_path / "theirs", tmp_path / "ours", "model.safetensors", "config.json")
+    assert tagger.classes_ == ["person", "place"] and tagger.metrics_["further"]["figure"] == "span_f1"
+    assert [span.label for span in tagger.predict(["Rome came on day 3."])[0]] == ["place"]
+    with pytest.raises(ValueError, match=r"give them as fit\(X, y, old=\(texts, spans\)\)"):
+        chumoku.TextTagger(from_pretrained=tmp_path / "model", progress=None).fit(*new)
+    with pytest.raises(TypeError, match="^old: row 0: expected a list of spans"):
+        chumoku.TextTagger(from_pretrained=tmp_path / "model", progress=None).fit(*new, old=(["a"], ["b"]))

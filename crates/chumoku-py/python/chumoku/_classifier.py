@@ -12,6 +12,9 @@ from ._inputs import check_as_many, check_row, check_rows, is_none
 from ._labels import check_distinct, check_label, labels_of, own, sorted_classes
 from ._predictor import LEAST, Predictor, chunks
 
+# What a row's labels are where it may have several.
+_SETS = (list, tuple, set, frozenset)
+
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class TextClassifier(Predictor):
@@ -32,7 +35,7 @@ class TextClassifier(Predictor):
         seed: decides initial weights, order and dropout.
         precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
         tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data if absent.
-        from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a classifier of your own,
+        from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a model of your own,
             which ``fit(X, y, old=…)`` then trains further.
         freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
             but the head; chosen from the data if absent.
@@ -76,7 +79,7 @@ class TextClassifier(Predictor):
             y: as many labels: texts, numbers, booleans, dates, members of an enumeration: whatever can be hashed and has a text of its
                 own. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each label, a text may have any number
                 of labels.
-            old: where ``from_pretrained`` is a classifier of your own: the rows that it was trained on, ``(texts, labels)``, which it learns
+            old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, labels)``, which it learns
                 again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
                 what became of both.
 
@@ -91,32 +94,18 @@ class TextClassifier(Predictor):
         check_as_many(texts, labels, "a label")
         if len(texts) < (LEAST if old is None else 1):
             raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
-        # Of arrays of two dimensions a column alone is as one dimension.
-        columns = y.shape[1] if getattr(y, "ndim", 1) == 2 else 0  # type: ignore[attr-defined]
-        if columns == 1:
-            labels = [row[0] for row in labels]
-        self._is_indicator = columns > 1
-        if self._is_indicator:
-            # scikit-learn's indicators: a column for each label, whose name is its number.
-            labels = [[i for i, holds in enumerate(row) if holds] for row in labels]
-        several = self._is_indicator or any(isinstance(label, (list, tuple, set, frozenset)) for label in labels)
+        labels, self._is_indicator = _sets(y, labels)
+        several = self._is_indicator or any(isinstance(label, _SETS) for label in labels)
         named: dict[str, Any] = {}
         check_rows(texts, pairs)
         for row, label in enumerate(labels):
-            if several and not isinstance(label, (list, tuple, set, frozenset)):
+            if several and not isinstance(label, _SETS):
                 raise TypeError(f"row {row}: expected a list of labels, as in other rows, got {type(label).__name__} {label!r:.40}")
-            for one in label if several else (label,):
-                if is_none(one):
-                    raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
-                check_label(row, one)
-                check_row(row, "label", str(one))
-                if named.setdefault(str(one).strip(), one) != one:
-                    raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
-        before = self._old(old, pairs, named)
+            _name(row, label if several else (label,), named)
+        before = self._old(old, pairs, named, several)
         check_distinct(named.values())
         self._named: dict[str, Any] | None = named
-        written = lambda label: {"labels": sorted(str(one).strip() for one in label)} if several else {"label": str(label)}
-        rows = self._written(table, map(written, labels))
+        rows = self._written(table, (_label_of(label, several) for label in labels))
         weight = self.class_weight
         if weight is not None and not isinstance(weight, (str, Mapping)):
             raise TypeError(f"class_weight: expected \"balanced\", \"equal\" or a dictionary, got {weight!r:.40}")
@@ -130,28 +119,19 @@ class TextClassifier(Predictor):
             raise
         return self
 
-    def _old(self, old: Any, pairs: bool, named: dict[str, Any]) -> Iterable[dict[str, Any]] | str | None:
+    def _old(self, old: Any, pairs: bool, named: dict[str, Any], several: bool) -> Iterable[dict[str, Any]] | str | None:
         """The old rows as those of a file, whose labels are named too; or "none", or nothing."""
-        if old is None or isinstance(old, str) and old == "none":
-            return old
-        if not isinstance(old, (tuple, list)) or len(old) != 2:
-            raise TypeError(f'old: expected (texts, labels) or "none", got {type(old).__name__} {old!r:.40}')
-        try:
-            table, labels = self._rows(old[0]), labels_of(old[1])
-            if table.pairs != pairs:
-                raise TypeError("expected as many texts a row as in the new rows")
-            check_as_many(table.texts, labels, "a label")
-            check_rows(table.texts, pairs)
+
+        def checked(y: Any, labels: list[Any]) -> Iterable[dict[str, Any]]:
+            labels = _sets(y, labels)[0]
             for row, label in enumerate(labels):
-                if is_none(label) or isinstance(label, (list, tuple, set, frozenset)):
-                    raise TypeError(f"row {row}: expected a label, got {type(label).__name__} {label!r:.40}")
-                check_label(row, label)
-                check_row(row, "label", str(label))
-                if named.setdefault(str(label).strip(), label) != label:
-                    raise ValueError(f"labels {named[str(label).strip()]!r} and {label!r} are written alike")
-        except (TypeError, ValueError) as error:
-            raise (TypeError if isinstance(error, TypeError) else ValueError)(f"old: {error}") from None
-        return self._written(table, ({"label": str(label)} for label in labels))
+                if several != isinstance(label, _SETS) or is_none(label):
+                    wanted = "a list of labels" if several else "a label"
+                    raise TypeError(f"row {row}: expected {wanted}, got {type(label).__name__} {label!r:.40}")
+                _name(row, label if several else (label,), named)
+            return (_label_of(label, several) for label in labels)
+
+        return self._old_rows(old, pairs, "label", labels_of, checked)
 
     def predict_proba(self, X: Iterable[Any]) -> Any:
         """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``.
@@ -349,6 +329,33 @@ class TextClassifier(Predictor):
     def _facts(self) -> list[tuple[str, str]]:
         named = ", ".join(map(str, self.classes_[:8])) + ("…" if len(self.classes_) > 8 else "")
         return [("classes", named), *super()._facts()]
+
+
+def _sets(y: Any, labels: list[Any]) -> tuple[list[Any], bool]:
+    """The labels of rows, and whether they were scikit-learn's indicators: a column for each label, whose name is its number."""
+    # Of arrays of two dimensions a column alone is as one dimension.
+    columns = y.shape[1] if getattr(y, "ndim", 1) == 2 else 0
+    if columns == 1:
+        return [row[0] for row in labels], False
+    if columns > 1:
+        return [[i for i, holds in enumerate(row) if holds] for row in labels], True
+    return labels, False
+
+
+def _name(row: int, labels: Iterable[Any], named: dict[str, Any]) -> None:
+    """Remembers the labels of a row by how they are written."""
+    for one in labels:
+        if is_none(one):
+            raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
+        check_label(row, one)
+        check_row(row, "label", str(one))
+        if named.setdefault(str(one).strip(), one) != one:
+            raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
+
+
+def _label_of(label: Any, several: bool) -> dict[str, Any]:
+    """A row's label, or labels, as a file has them."""
+    return {"labels": sorted(str(one).strip() for one in label)} if several else {"label": str(label)}
 
 
 def _budget(tune: str | int | None) -> int | float | None:

@@ -10,7 +10,7 @@ from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequenc
 
 from . import _chumoku, _files
 from ._estimator import Estimator
-from ._inputs import check_least, texts_or_pairs
+from ._inputs import check_as_many, check_least, check_rows, texts_or_pairs
 from ._pages import Explanation
 from ._tables import Rows, asked, names_of, read
 
@@ -104,6 +104,24 @@ class Predictor(Estimator):
                 if name in row:
                     raise ValueError(f"columns: expected a name other than {name!r}, which the texts or the answers have in files: rename it")
             yield row | dict(zip(names, cells or ()))
+
+    def _old_rows(
+        self, old: Any, pairs: bool, answer: str, listed: Callable[[Any], list[Any]], checked: Callable[[Any, list[Any]], Iterable[dict[str, Any]]]
+    ) -> Iterable[dict[str, Any]] | str | None:
+        """The old rows as those of a file; or "none", or nothing. ``checked`` makes of answers what a file has of them."""
+        if old is None or isinstance(old, str) and old == "none":
+            return old
+        if not isinstance(old, (tuple, list)) or len(old) != 2:
+            raise TypeError(f'old: expected (texts, {answer}s) or "none", got {type(old).__name__} {old!r:.40}')
+        try:
+            table, answers = self._rows(old[0]), listed(old[1])
+            if table.pairs != pairs:
+                raise TypeError("expected as many texts a row as in the new rows")
+            check_as_many(table.texts, answers, f"a {answer}")
+            check_rows(table.texts, pairs)
+            return self._written(table, checked(old[1], answers))
+        except (TypeError, ValueError) as error:
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(f"old: {error}") from None
 
     def _of_run(self) -> dict[str, Any]:
         """What a run is told of the parameters that the classes share."""

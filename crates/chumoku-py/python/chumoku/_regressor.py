@@ -34,8 +34,15 @@ class TextRegressor(Predictor):
     _estimator_type = "regressor"
     _tells = ("number",)
 
-    def fit(self, X: Iterable[Any], y: Iterable[float]) -> TextRegressor:
+    def fit(self, X: Iterable[Any], y: Iterable[float], *, old: tuple[Any, Any] | str | None = None) -> TextRegressor:
         """Trains on texts and their numbers; a tenth of the rows is held out to choose by, and a tenth to report on.
+
+        Args:
+            X: texts, or pairs of texts, each a tuple; or, with ``columns``, a table.
+            y: as many numbers.
+            old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, numbers)``, which it learns
+                again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
+                what became of both.
 
         Raises:
             TypeError: a row is no text, or has no number.
@@ -46,13 +53,14 @@ class TextRegressor(Predictor):
         table, numbers = self._rows(X), listed(y)
         texts, pairs = table.texts, table.pairs
         check_as_many(texts, numbers, "a number")
-        if len(texts) < LEAST:
+        if len(texts) < (LEAST if old is None else 1):
             raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         check_rows(texts, pairs)
         numbers = [_number(row, x) for row, x in enumerate(numbers)]
         rows = self._written(table, ({"number": x} for x in numbers))
+        before = self._old_rows(old, pairs, "number", listed, lambda _, y: [{"number": _number(row, x)} for row, x in enumerate(y)])
         try:
-            self._train(self.model, rows, task="number", pairs=pairs, **self._of_run())
+            self._train(self.model, rows, task="number", pairs=pairs, old=before, **self._of_run())
         except BaseException:
             self._forget()
             raise

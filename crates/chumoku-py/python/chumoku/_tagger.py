@@ -105,7 +105,8 @@ class TextTagger(Estimator):
     Args:
         epochs: passes at most; chosen on validation rows if absent.
         seed: decides the order of rows.
-        from_pretrained: the folder of a pretrained encoder, as transformers writes it, which then stands beside the random field.
+        from_pretrained: the folder of a pretrained encoder, as transformers writes it, which then stands beside the random field; or that
+            of a tagger of your own without one, which ``fit(X, y, old=…)`` then trains further.
         freeze, lora, precision: with ``from_pretrained``, as of :class:`~chumoku.TextClassifier`.
         out: the model folder to write; a temporary one, held in memory, if absent.
         resume: with ``from_pretrained``, continue from the newest checkpoint in ``out``.
@@ -126,36 +127,35 @@ class TextTagger(Estimator):
     resume: bool = False
     progress: Callable[[dict], Any] | str | None = "auto"
 
-    def fit(self, X: Iterable[str], y: Iterable[Any]) -> TextTagger:
+    def fit(self, X: Iterable[str], y: Iterable[Any], *, old: tuple[Any, Any] | str | None = None) -> TextTagger:
         """Trains on texts and their spans; a tenth of the rows is held out to choose by, and a tenth to report on.
 
         Args:
             X: texts.
             y: for each text the list of its spans, each ``(start, end, label)`` in characters, or a dictionary with these keys. Spans of a
                 text do not overlap; a text without any has an empty list.
+            old: where ``from_pretrained`` is a tagger of your own, without an encoder: the rows that it was trained on, ``(texts, spans)``,
+                which it learns again so that it does not forget them; or ``"none"``, to learn from the new rows alone.
+                ``metrics_["further"]`` then says what became of both.
 
         Raises:
             TypeError: a row is no text, or its spans are none.
             ValueError: there are too few rows, a span lies outside of its text or overlaps another, or there is none at all.
         """
         self._forget()
-        texts, spans = rows_of(X, "text"), listed(y)
-        check_as_many(texts, spans, "a list of spans")
-        if len(texts) < LEAST:
-            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
-        rows = []
-        for row, (text, given) in enumerate(zip(texts, spans)):
-            found = sorted(_spans(row, given))
-            for start, end, label in found:
-                check_row(row, "label", label)
-                if not 0 <= start < end <= len(text):
-                    raise ValueError(f"row {row}: expected a span within the {len(text)} characters of its text, got {start} to {end}")
-            for one, other in zip(found, found[1:]):
-                if other[0] < one[1]:
-                    raise ValueError(f"row {row}: spans {one} and {other} overlap")
-            rows.append({"text": text, "spans": found})
+        rows = _written(X, y)
+        if len(rows) < (LEAST if old is None else 1):
+            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(rows)} sample{'s' * (len(rows) != 1)}")
+        before: Any = old
+        if old is not None and not (isinstance(old, str) and old == "none"):
+            if not isinstance(old, (tuple, list)) or len(old) != 2:
+                raise TypeError(f'old: expected (texts, spans) or "none", got {type(old).__name__} {old!r:.40}')
+            try:
+                before = _written(*old)
+            except (TypeError, ValueError) as error:
+                raise (TypeError if isinstance(error, TypeError) else ValueError)(f"old: {error}") from None
         try:
-            self._train("tagger", rows)
+            self._train("tagger", rows, old=before)
         except BaseException:
             self._forget()
             raise
@@ -198,6 +198,24 @@ class TextTagger(Estimator):
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("spans", ", ".join(self.classes_[:8]) + ("…" if len(self.classes_) > 8 else "")), *super()._facts()]
+
+
+def _written(X: Iterable[str], y: Iterable[Any]) -> list[dict[str, Any]]:
+    """Texts and their spans as rows of a file."""
+    texts, spans = rows_of(X, "text"), listed(y)
+    check_as_many(texts, spans, "a list of spans")
+    rows = []
+    for row, (text, given) in enumerate(zip(texts, spans)):
+        found = sorted(_spans(row, given))
+        for start, end, label in found:
+            check_row(row, "label", label)
+            if not 0 <= start < end <= len(text):
+                raise ValueError(f"row {row}: expected a span within the {len(text)} characters of its text, got {start} to {end}")
+        for one, other in zip(found, found[1:]):
+            if other[0] < one[1]:
+                raise ValueError(f"row {row}: spans {one} and {other} overlap")
+        rows.append({"text": text, "spans": found})
+    return rows
 
 
 def _spans(row: int, given: Any) -> list[tuple[int, int, str]]:

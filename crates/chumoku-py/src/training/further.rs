@@ -1,57 +1,81 @@
-//! A classifier of one's own that is trained further: what is refused, and its old rows beside the new ones.
+//! A model of one's own that is trained further: what is refused, and its old rows beside the new ones.
 
 use super::Run;
-use chumoku::data::{ReadOptions, load_labelled};
+use chumoku::data::ReadOptions;
 use chumoku::nn::Network;
-use chumoku::train::{Event, Known, SourceData, Training, TrainingData};
+use chumoku::train::{Event, Known, Rehearsal, SourceData, Tells, Training};
 use chumoku::{Cell, Error};
 use std::path::Path;
 
 /// In the place of a file of old rows: there are none.
 const NONE: &str = "none";
 
-/// The classifier of one's own that is to be trained further, if it is one.
+/// The model of one's own that is to be trained further, if it is one.
 pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
     let told = |error| match error {
-        Error::Setting(problem) => Error::Setting(problem.replace("--from ", "from_pretrained ")),
+        Error::Setting(problem) => {
+            Error::Setting(problem.replace("--from ", "from_pretrained ").replace("--hierarchy", "hierarchy"))
+        }
         other => other,
     };
-    let is_other = matches!(run.model.as_str(), "tagger" | "translator" | "language_model");
+    let (is_other, is_tagger) = (matches!(run.model.as_str(), "translator" | "language_model"), run.model == "tagger");
     let folder = run.from_pretrained.as_deref().filter(|_| !is_other);
     let known = folder.map(Known::of).transpose().map_err(told)?.flatten();
-    let Some((known, folder)) = known.zip(folder) else {
+    // What a tagger cannot start from is said where it is read.
+    let known = known.filter(|known| !is_tagger || known.tells == Tells::Spans);
+    let Some((mut known, folder)) = known.zip(folder) else {
         return match run.old {
             None => Ok(None),
             Some(_) => Err(Error::Setting(
-                "old: expected from_pretrained to be a classifier that was trained here, and not from a pretrained encoder: old rows are \
+                "old: expected from_pretrained to be a model that was trained here, and not from a pretrained encoder: old rows are \
                  those of such a one, which is trained further; leave old out"
                     .into(),
             )),
         };
     };
     let folder = folder.display();
-    if run.old.is_none() && run.task == "class" {
+    let (task, answers) = match known.tells {
+        Tells::Labels => ("labels", "labels"),
+        Tells::Number => ("number", "numbers"),
+        Tells::Spans => ("class", "spans"),
+        _ => ("class", "labels"),
+    };
+    let is_of_task = run.task == task && is_tagger == (known.tells == Tells::Spans);
+    if run.old.is_none() && is_of_task {
         return Err(Error::Setting(format!(
-            "from_pretrained: {folder} is a classifier of your own, which learns its old rows again with the new ones, or it would forget \
-             them: give them as fit(X, y, old=(texts, labels)), or train on the new rows alone with old=\"none\" (`chumoku train NEW --from \
+            "from_pretrained: {folder} is a model of your own, which learns its old rows again with the new ones, or it would forget \
+             them: give them as fit(X, y, old=(texts, {answers})), or train on the new rows alone with old=\"none\" (`chumoku train NEW --from \
              {folder}` reads them again from the file that the folder names)"
         )));
     }
     let refused = [
-        ("y", run.task != "class"),
+        ("y", !is_of_task),
         ("model", run.model != "transformer" && run.model != model_of(&known)),
         ("tokens", run.tokens.is_some()),
         ("freeze", run.freeze.is_some()),
         ("lora", run.lora.is_some()),
-        ("columns", !run.columns.is_empty()),
-        ("hierarchy", run.hierarchy.is_some()),
         ("tune", run.tune.is_some()),
         ("folds", run.folds.is_some()),
     ];
     if let Some((name, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
+        let what = match known.tells {
+            Tells::Labels => "any number of labels a text",
+            Tells::Number => "a number a text",
+            Tells::Spans => "labels of words",
+            _ => "one class a text",
+        };
         return Err(Error::Setting(format!(
-            "{name}: a classifier of your own ({folder}) is trained further as it is: one class a text, its own tokens, the whole model"
+            "{name}: a model of your own ({folder}) is trained further as it is: {what}, its own tokens, the whole model"
         )));
+    }
+    let columns = |names: Vec<&str>| if names.is_empty() { "no columns".to_owned() } else { names.join(", ") };
+    let wanted = columns(known.columns.iter().map(|column| column.name.as_str()).collect());
+    let got = columns(run.columns.iter().map(|(name, _)| name.as_str()).collect());
+    if wanted != got {
+        return Err(Error::Setting(format!("columns: expected {wanted}, as {folder} was trained with, got {got}")));
+    }
+    if let Some(asked) = &run.hierarchy {
+        known.set_hierarchy(asked).map_err(told)?;
     }
     if run.pairs != known.reads_pairs {
         let [wanted, got] =
@@ -64,6 +88,7 @@ pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
 /// What its model is called.
 pub(super) fn model_of(known: &Known) -> &'static str {
     match known.network {
+        None if known.tells == Tells::Spans => "tagger",
         None => "ngrams",
         Some(Network::Transformer) => "transformer",
         Some(Network::Recurrent(Cell::Lstm)) => "lstm",
@@ -72,33 +97,32 @@ pub(super) fn model_of(known: &Known) -> &'static str {
     }
 }
 
-/// The old rows, if they are learnt again, and the new ones.
-pub(super) fn data(
+/// The old rows, if they are learnt again, and the new ones, as `load` reads them from a file under a name.
+pub(super) fn data<D: Rehearsal>(
     run: &Run,
     known: &Known,
-    read: &ReadOptions,
+    mut read: ReadOptions,
+    load: impl Fn(&Path, &ReadOptions, &str) -> Result<D::File, Error>,
     training: &mut Training<'_>,
-) -> Result<TrainingData, Error> {
+) -> Result<D, Error> {
+    read.beside = known.asked();
     // Rows of Python are in files for a while: there is nothing to be remembered.
-    let load = |file: &Path, name: &str| {
-        let mut rows = load_labelled(file, read)?;
-        rows.path = name.into();
-        Ok::<_, Error>(SourceData::new(None, rows, [None, None]))
-    };
+    let load = |file: &Path, name: &str| Ok::<_, Error>(SourceData::new(None, load(file, &read, name)?, [None, None]));
     let mut note = |text: String| (training.observe)(Event::Said("note", text));
     let old = match run.old.as_deref().filter(|old| *old != Path::new(NONE)) {
         None => None,
-        Some(file) => Some(TrainingData::further(&known.labels, None, &load(file, "old")?, true)?),
+        Some(file) => Some(D::again(known, None, load(file, "old")?)?),
     };
-    if old.as_ref().is_some_and(|old| !known.was_trained_on(old)) {
+    if old.as_ref().is_some_and(|old: &D| !known.was_trained_on(&old.sha256())) {
         note(
             "warning: the old rows are not those that the model was trained on, in the same parts: some that are held out now it may have \
              learnt from"
                 .into(),
         );
     }
-    let mut data = TrainingData::further(&known.labels, old.as_ref(), &load(&run.file, "fit(X, y)")?, old.is_some())?;
-    data.notes.extend(known.held_out_again(&data));
-    data.notes.iter().for_each(|text| note(text.clone()));
+    let mut data = D::further(known, old.as_ref(), load(&run.file, "fit(X, y)")?, old.is_some())?;
+    let seen = known.held_out_again(&data.new_held_out());
+    data.notes().extend(seen);
+    data.notes().iter().for_each(|text| note(text.clone()));
     Ok(data)
 }

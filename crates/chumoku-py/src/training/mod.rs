@@ -58,7 +58,7 @@ struct Run {
     /// Rows as JSON lines: `text` (or `text_1` and `text_2`) and `label`, `labels` (a list) or `number`; `text` and `spans`;
     /// `source` and `target`; or `text`.
     file: PathBuf,
-    /// Where `from_pretrained` is a classifier that was trained here: such a file of its old rows, or "none".
+    /// Where `from_pretrained` is a model that was trained here: such a file of its old rows, or "none".
     old: Option<PathBuf>,
     /// The model folder to write.
     out: PathBuf,
@@ -227,7 +227,14 @@ impl Run {
             Kind::Classifier(_) | Kind::Ngrams => {
                 read.label = Some("label".into());
                 let data = match known {
-                    Some(known) => further::data(self, known, &read, &mut training)?,
+                    Some(known) => {
+                        let load = |file: &Path, read: &ReadOptions, name: &str| {
+                            let mut rows = load_labelled(file, read)?;
+                            rows.path = name.into();
+                            Ok(rows)
+                        };
+                        further::data(self, known, read, load, &mut training)?
+                    }
                     None => {
                         let mut rows = load_labelled(&self.file, &read)?;
                         let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
@@ -245,10 +252,23 @@ impl Run {
             }
             Kind::Labels(network) => {
                 read.label = Some("labels".into());
-                let mut sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
-                let tree = Paths::tree_of_sets(self.hierarchy.as_deref(), &mut sets, [&mut None, &mut None])?;
-                let mut data = TrainingData::of_sets(&sets, None, None)?;
-                data.hierarchy = tree.map(|(tree, _)| tree);
+                let data = match known {
+                    Some(known) => {
+                        let load = |file: &Path, read: &ReadOptions, name: &str| {
+                            let mut sets = load_label_sets(file, read, &LabelOptions::default())?;
+                            sets.path = name.into();
+                            Ok(sets)
+                        };
+                        further::data(self, known, read, load, &mut training)?
+                    }
+                    None => {
+                        let mut sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
+                        let tree = Paths::tree_of_sets(self.hierarchy.as_deref(), &mut sets, [&mut None, &mut None])?;
+                        let mut data = TrainingData::of_sets(&sets, None, None)?;
+                        data.hierarchy = tree.map(|(tree, _)| tree);
+                        data
+                    }
+                };
                 match network {
                     Some(_) => train_labels(&data, training)?.metrics,
                     None => train_ngram_labels(&data, training)?.metrics,
@@ -256,8 +276,17 @@ impl Run {
             }
             Kind::Number(network) => {
                 read.label = Some("number".into());
-                let scores = load_scores(&self.file, &read)?;
-                let data = TrainingData::of_scores(&scores, None, None)?;
+                let data = match known {
+                    Some(known) => {
+                        let load = |file: &Path, read: &ReadOptions, name: &str| {
+                            let mut scores = load_scores(file, read)?;
+                            scores.path = name.into();
+                            Ok(scores)
+                        };
+                        further::data(self, known, read, load, &mut training)?
+                    }
+                    None => TrainingData::of_scores(&load_scores(&self.file, &read)?, None, None)?,
+                };
                 match network {
                     Some(_) => train_number(&data, training)?.metrics,
                     None => train_ngram_number(&data, training)?.metrics,
@@ -265,8 +294,18 @@ impl Run {
             }
             Kind::Tagger => {
                 read.label = Some("spans".into());
-                let spans = load_spans(&self.file, &read)?;
-                train_tagger(&TaggerData::new(&spans, None, None)?, training)?.metrics
+                let data = match known {
+                    Some(known) => {
+                        let load = |file: &Path, read: &ReadOptions, name: &str| {
+                            let mut spans = load_spans(file, read)?;
+                            spans.path = name.into();
+                            Ok(spans)
+                        };
+                        further::data(self, known, read, load, &mut training)?
+                    }
+                    None => TaggerData::new(&load_spans(&self.file, &read)?, None, None)?,
+                };
+                train_tagger(&data, training)?.metrics
             }
             Kind::Translator => {
                 let pairs = load_pairs(&DataFiles::One(self.file.clone()), &ReadOptions::default())?;
