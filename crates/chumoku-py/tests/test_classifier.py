@@ -426,8 +426,7 @@ def test_several_labels_a_text(tmp_path):
     ]:
         with pytest.raises(error, match=match):
             small().fit(["one", "two", "three", "four"], y)
-    with pytest.raises(ValueError, match="several"):
-        small(model="ngrams").fit(texts, labels)
+    assert small(model="ngrams").fit(texts, labels).score(texts, labels) > 0.9
 
 
 def test_several_labels_are_those_of_the_command(tmp_path):
