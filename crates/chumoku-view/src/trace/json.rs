@@ -2,8 +2,8 @@
 
 use super::expansion::{Expansion, Form};
 use super::grid::plain;
-use super::model_loss::TracedLoss;
 use super::shown::{Trace, TraceStep};
+use super::traced_loss::TracedLoss;
 use chumoku::explain::LossTarget;
 use chumoku::lang::Lang;
 use ndarray::Array2;

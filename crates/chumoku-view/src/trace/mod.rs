@@ -43,6 +43,7 @@ mod report;
 mod shown;
 mod sublayer;
 mod text;
+mod traced_loss;
 mod vector;
 mod words;
 #[cfg(feature = "spreadsheets")]
@@ -56,7 +57,7 @@ pub use example::WorkedExample;
 pub use expansion::{Expansion, Form};
 pub use formula::Formula;
 pub use kind::StepKind;
-pub use model_loss::TracedLoss;
 pub use number::Printed;
 pub use shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 pub use text::{Depth, TraceOptions};
+pub use traced_loss::TracedLoss;

@@ -2,7 +2,7 @@
 //! the model answers, and how far the model's own are from them.
 
 use super::example::WorkedExample;
-use super::model_loss::{TracedLoss, add_gradients, add_step, differences};
+use super::model_loss::{add_gradients, add_step, differences, said};
 use super::options::{Diagonal, Options};
 use super::quantity::Quantity;
 use super::shown::{Agreement, Trace};
@@ -237,7 +237,7 @@ impl Trace {
         };
         let mut trace = trace.map_err(fault)?;
         (trace.place, trace.cut) = (Some(place), cut);
-        trace.loss = exact.loss.as_ref().map(|loss| TracedLoss::of(&trace, loss));
+        trace.loss = exact.loss.as_ref().map(|loss| said(&trace, loss));
         trace.agreements.push(exact.agreement(Precision::Highest).map_err(fault)?);
         if let Some((precision, own)) = own {
             trace.agreements.push(own.agreement(precision).map_err(fault)?);

@@ -6,28 +6,12 @@ use super::optimizer::Optimizer;
 use super::program::Program;
 use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
-use chumoku::explain::{AnswerGradients, LossTarget, Recorded, RecordedLoss};
-use chumoku::lang::{Lang, clean};
-use chumoku_kernels::AdamW;
+use super::traced_loss::TracedLoss;
+use chumoku::explain::{AnswerGradients, Recorded, RecordedLoss};
 use ndarray::Array2;
 
 /// The matrix that takes a step.
 const STEPPED: Quantity = Quantity::WQ;
-
-/// What the gradients of a model's trace are of.
-#[derive(Clone, Debug)]
-pub struct TracedLoss {
-    /// What is to be predicted.
-    pub target: LossTarget,
-    /// The loss, as the model computed it.
-    pub value: f64,
-    /// The letter of the gradient that is given, as it arrives from what lies above; none where all are shown from the loss on.
-    pub arriving: Option<String>,
-    /// The letter of the gradient of what others read too, of which the part that comes through this attention is shown.
-    pub partial: Option<String>,
-    /// The letter of the matrix that takes a step, and the settings of the step.
-    pub step: (String, AdamW),
-}
 
 /// What the layer comes to: the last of its steps.
 fn end(program: &Program) -> Option<usize> {
@@ -90,87 +74,16 @@ pub(super) fn differences(program: &Program, loss: &RecordedLoss) -> Vec<(&'stat
     all.into_iter().filter_map(off).collect()
 }
 
-impl TracedLoss {
-    /// What is to be said of the gradients of a trace.
-    pub(super) fn of(trace: &Trace, loss: &RecordedLoss) -> TracedLoss {
-        let is_arriving = |step: &&TraceStep| step.kind == StepKind::Gradient && step.formula.is_none();
-        let is_partial = |step: &&TraceStep| step.kind == StepKind::Gradient && step.quantity == Quantity::Memory;
-        let letter =
-            |is_it: &dyn Fn(&&TraceStep) -> bool| trace.steps.iter().find(is_it).map(|step| step.symbol.clone());
-        TracedLoss {
-            target: loss.target.clone(),
-            value: loss.loss,
-            arriving: letter(&is_arriving),
-            partial: letter(&is_partial),
-            step: (STEPPED.symbol().to_owned(), loss.step),
-        }
-    }
-
-    /// Some sentences.
-    #[must_use]
-    pub fn to_text(&self, lang: Lang) -> String {
-        let TracedLoss { target, value, arriving, partial, step: (matrix, adamw) } = self;
-        let AdamW { learning_rate, beta1, beta2, epsilon, weight_decay, .. } = adamw;
-        let settings = format!("η = {learning_rate}, β₁ = {beta1}, β₂ = {beta2}, ε = {epsilon:e}, λ = {weight_decay}");
-        match lang {
-            Lang::En => {
-                let of = match target {
-                    LossTarget::Class(_, label) => format!(
-                        "the cross-entropy of the class “{}” ({value:.4}), by the network alone, without dropout, smoothing of \
-                         labels or weights of classes",
-                        clean(label)
-                    ),
-                    LossTarget::NextTokens => format!(
-                        "the mean cross-entropy of the text’s tokens, each after those before it ({value:.4}), without dropout"
-                    ),
-                    LossTarget::Translation => format!(
-                        "the mean cross-entropy of the translation’s tokens ({value:.4}), without dropout or smoothing of labels"
-                    ),
-                };
-                let mut text = format!("Gradients are of {of}.");
-                if let Some(letter) = arriving {
-                    text += &format!(
-                        " {letter} is given: it is what arrives from all that lies above, as the model’s own backward pass \
-                         computes it."
-                    );
-                }
-                if let Some(letter) = partial {
-                    text += &format!(" {letter} is what comes through this attention; other layers read the same.");
-                }
-                text + &format!(
-                    " At the end {matrix} takes the first step of AdamW, with the settings that training has by default \
-                         ({settings}); other parameters take theirs likewise."
-                )
-            }
-            Lang::Ja => {
-                let of = match target {
-                    LossTarget::Class(_, label) => format!(
-                        "クラス「{}」の交差エントロピー（{value:.4}）の勾配を示す。ネットワークだけの値で、ドロップアウト、ラベル平滑化、\
-                         クラスの重みは使わない。",
-                        clean(label)
-                    ),
-                    LossTarget::NextTokens => format!(
-                        "テキストの各トークンをその前のトークンから予測するときの交差エントロピーの平均（{value:.4}）の勾配を示す。\
-                         ドロップアウトは使わない。"
-                    ),
-                    LossTarget::Translation => format!(
-                        "訳文の各トークンの交差エントロピーの平均（{value:.4}）の勾配を示す。ドロップアウトとラベル平滑化は使わない。"
-                    ),
-                };
-                let mut text = of;
-                if let Some(letter) = arriving {
-                    text += &format!(
-                        "{letter} は与えられた値で、上にある層すべてを通って届く勾配（モデル自身の逆伝播の値）。"
-                    );
-                }
-                if let Some(letter) = partial {
-                    text += &format!("{letter} はこのアテンションを通る分だけで、同じ値をほかの層も読む。");
-                }
-                text + &format!(
-                    "最後に、学習の既定の設定（{settings}）で {matrix} に AdamW の最初の 1 ステップを適用する。ほかのパラメータも\
-                         同様に更新される。"
-                )
-            }
-        }
+/// What is to be said of the gradients of a trace.
+pub(super) fn said(trace: &Trace, loss: &RecordedLoss) -> TracedLoss {
+    let is_arriving = |step: &&TraceStep| step.kind == StepKind::Gradient && step.formula.is_none();
+    let is_partial = |step: &&TraceStep| step.kind == StepKind::Gradient && step.quantity == Quantity::Memory;
+    let letter = |is_it: &dyn Fn(&&TraceStep) -> bool| trace.steps.iter().find(is_it).map(|step| step.symbol.clone());
+    TracedLoss {
+        target: loss.target.clone(),
+        value: loss.loss,
+        arriving: letter(&is_arriving),
+        partial: letter(&is_partial),
+        step: (STEPPED.symbol().to_owned(), loss.step),
     }
 }
