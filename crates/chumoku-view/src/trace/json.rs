@@ -78,6 +78,7 @@ impl TracedLoss {
             "class": class,
             "value": number(self.value),
             "arriving": self.arriving,
+            "partial": self.partial,
             "step": {
                 "of": matrix,
                 "learning_rate": step.learning_rate,

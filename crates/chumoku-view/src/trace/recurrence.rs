@@ -117,25 +117,25 @@ impl<S: Scalar> Token<S> {
         // Of what is inside each gate as far as it comes of h, and of what else was given.
         let mut inside = vec![S::of(0.0); weight.ncols()];
         let [mut straight, mut of_state] = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
-        for j in 0..hidden {
+        for (j, &d) in dh.iter().enumerate() {
             match (cell, &self.gates[..]) {
                 (Cell::Lstm, [i, f, g, o]) => {
                     let tanh = self.after[1][j].tanh();
-                    let dc = of_tanh(tanh, dh[j].mul(o[j])).add(later[j]);
+                    let dc = of_tanh(tanh, d.mul(o[j])).add(later[j]);
                     inside[j] = of_logistic(i[j], dc.mul(g[j]));
                     inside[hidden + j] = of_logistic(f[j], dc.mul(self.before[1][j]));
                     inside[2 * hidden + j] = of_tanh(g[j], dc.mul(i[j]));
-                    inside[3 * hidden + j] = of_logistic(o[j], dh[j].mul(tanh));
+                    inside[3 * hidden + j] = of_logistic(o[j], d.mul(tanh));
                     of_state[j] = dc.mul(f[j]);
                 }
                 (Cell::Gru, [r, z, n]) => {
-                    let new = of_tanh(n[j], dh[j].mul(one.sub(z[j])));
+                    let new = of_tanh(n[j], d.mul(one.sub(z[j])));
                     inside[j] = of_logistic(r[j], new.mul(self.own[2 * hidden + j]));
-                    inside[hidden + j] = of_logistic(z[j], dh[j].mul(self.before[0][j].sub(n[j])));
+                    inside[hidden + j] = of_logistic(z[j], d.mul(self.before[0][j].sub(n[j])));
                     inside[2 * hidden + j] = new.mul(r[j]);
-                    straight[j] = dh[j].mul(z[j]);
+                    straight[j] = d.mul(z[j]);
                 }
-                _ => inside[j] = of_tanh(self.after[0][j], dh[j]),
+                _ => inside[j] = of_tanh(self.after[0][j], d),
             }
         }
         let back = weight
