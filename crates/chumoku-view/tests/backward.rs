@@ -469,7 +469,7 @@ fn every_token_hands_its_gradient_to_the_one_before() {
         }
         assert!(later.value.row(0).iter().any(|x| x.abs() > 1e-6), "{file}");
         if let Some(states) = of(StepKind::Gradient, "c_previous") {
-            let later = trace.steps.iter().filter(|s| s.kind == StepKind::GradientPart && s.name() == "c").next_back();
+            let later = trace.steps.iter().rfind(|s| s.kind == StepKind::GradientPart && s.name() == "c");
             let later = &later.unwrap().value;
             assert!(later.indexed_iter().all(|((t, j), x)| {
                 let expected = if t + 1 < states.nrows() { states[[t + 1, j]] } else { 0.0 };
