@@ -432,7 +432,6 @@ fn what_cannot_be_traced_is_said() {
     place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
     place.refuses(&["trace", "--example", "book", "--backward"], &["tracing book: gradients: expected a loss"]);
     place.refuses(&["trace", "--example", "waves", "--backward"], &["this example is about sizes, not matrices"]);
-    place.refuses(&["trace", "--model", "x", "--text", "x", "--backward"], &["--backward", "--model"]);
     place.refuses(
         &["trace", "--input", "none.json"],
         &["none.json: opening the data: expected a file, found nothing of that name; "],

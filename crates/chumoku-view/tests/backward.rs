@@ -5,7 +5,7 @@ mod common;
 use chumoku_kernels::{AdamW, adamw_step};
 use chumoku_view::Lang;
 use chumoku_view::trace::{StepKind, Trace, TraceOptions, TraceStep, Verdict, WorkedExample};
-use common::layers::{layers, stepped};
+use common::layers::{layers, recurrents, stepped};
 use serde_json::{Value, json};
 
 fn trace(file: &Value, head: usize) -> Trace {
@@ -61,7 +61,7 @@ fn files() -> Vec<Value> {
 
 #[test]
 fn gradients_are_what_differences_of_the_loss_come_to() {
-    for file in files().into_iter().chain(layers()) {
+    for file in files().into_iter().chain(layers()).chain(recurrents()) {
         let trace = trace(&file, 0);
         let mut compared = 0;
         for (name, matrix) in file["inputs"].as_object().unwrap().iter().filter(|(name, _)| *name != "target") {
@@ -378,4 +378,148 @@ fn what_has_no_gradient_here_is_said() {
     assert!(said(&file).contains("weights is computed by something that has none here"), "{}", said(&file));
     file["inputs"].as_object_mut().unwrap().remove("target");
     assert!(said(&file).contains("give inputs.target"), "{}", said(&file));
+}
+
+#[test]
+fn gradients_go_back_through_time_as_they_are_written() {
+    let has = |file: &Value, expected: &[&str]| {
+        let trace = trace(file, 0);
+        let found: Vec<&str> = trace.steps.iter().filter_map(|s| s.formula.as_ref().map(|f| &f.text[..])).collect();
+        let missing: Vec<_> = expected.iter().filter(|text| !found.contains(text)).collect();
+        assert!(missing.is_empty(), "{missing:?}: {found:#?}");
+    };
+    let all = recurrents();
+    has(
+        &all[0],
+        &[
+            "dH|p = dp · [i = n]",
+            "dH|H′ = [dH′(2…n, :); 0]",
+            "dH = dH|p + dH|H′",
+            "ds(H) = dH ∘ (1 − H²)",
+            "dA_h = ds(H)",
+            "dH′ = dA_h W_hᵀ",
+            "dW_h = H′ᵀ dA_h",
+            "db_h = Σᵢ dA_h",
+            "dW_x = Xᵀ dA_x",
+        ],
+    );
+    has(&all[1], &["dH|Z = dZ W_Cᵀ", "dh_0 = dH′(1, :)"]);
+    has(
+        &all[2],
+        &[
+            "do = dH ∘ C_tanh",
+            "dC = dC|C_tanh + dC|C′",
+            "dC|C′ = [dC′(2…n, :); 0]",
+            "dC′ = dC ∘ f",
+            "df = dC ∘ C′",
+            "ds(i) = di ∘ i ∘ (1 − i)",
+            "ds(g) = dg ∘ (1 − g²)",
+            "dA_h = [ds(i) … ds(o)]",
+            "dc_0 = dC′(1, :)",
+        ],
+    );
+    has(
+        &all[4],
+        &[
+            "dz = dH ∘ (H′ − n)",
+            "dn = (1 − z) ∘ dH",
+            "dA_r = ds(n)",
+            "dr = dA_r ∘ A_n",
+            "dA_n = dA_r ∘ r",
+            "dA_h = [ds(r) … dA_n]",
+            "dH′ = dA_h W_hᵀ + dH′|H",
+        ],
+    );
+    // The step of AdamW goes on with the new parameters, from token to token.
+    has(&all[3], &["W_h⁺ = (1 − 0.1 · 0.1) · W_h − Δ(W_h)", "b_h⁺ = b_h − Δ(b_h)"]);
+    let after = trace(&all[3], 0);
+    let of = |kind: StepKind, name: &str| after.steps.iter().find(|s| s.kind == kind && s.name() == name).unwrap();
+    let mut new = all[3].clone();
+    for (name, own) in new["inputs"].as_object_mut().unwrap() {
+        if let Some(step) = after.steps.iter().find(|s| s.kind == StepKind::After && s.name() == name) {
+            *own = json!(step.value.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>());
+        }
+    }
+    let [before, found] = [StepKind::Value, StepKind::After].map(|kind| of(kind, "loss").value[[0, 0]]);
+    assert!((loss(&new) - found).abs() < 1e-14 && found < before, "{} {before} {found}", loss(&new));
+    let latex = trace(&all[2], 0).to_latex(&TraceOptions::default());
+    for said in [
+        "\\mathrm{d}H|_{H'} = [\\,\\left(\\mathrm{d}H'\\right)_{2\\ldots n,:};\\ 0\\,]",
+        "\\mathrm{d}s(g) = \\mathrm{d}g\\odot\\,(1-{g}^2)",
+    ] {
+        assert!(latex.contains(said), "{said}: {latex}");
+    }
+}
+
+/// Truncated at any token the gradients would be others.
+#[test]
+fn every_token_hands_its_gradient_to_the_one_before() {
+    for file in recurrents() {
+        let trace = trace(&file, 0);
+        let of = |kind: StepKind, name: &str| {
+            trace.steps.iter().find(|s| s.kind == kind && s.name() == name).map(|step| &step.value)
+        };
+        let parts: Vec<_> =
+            trace.steps.iter().filter(|s| s.kind == StepKind::GradientPart && s.name() == "h").collect();
+        let [_, later] = &parts[..] else { panic!("two parts of dH: {}", parts.len()) };
+        let handed = of(StepKind::Gradient, "h_previous").unwrap();
+        for ((t, j), x) in later.value.indexed_iter() {
+            let expected = if t + 1 < handed.nrows() { handed[[t + 1, j]] } else { 0.0 };
+            assert!((x - expected).abs() < 1e-14, "{t} {j}: {x} {expected}");
+        }
+        assert!(later.value.row(0).iter().any(|x| x.abs() > 1e-6), "{file}");
+        if let Some(states) = of(StepKind::Gradient, "c_previous") {
+            let later = trace.steps.iter().rfind(|s| s.kind == StepKind::GradientPart && s.name() == "c");
+            let later = &later.unwrap().value;
+            assert!(later.indexed_iter().all(|((t, j), x)| {
+                let expected = if t + 1 < states.nrows() { states[[t + 1, j]] } else { 0.0 };
+                (x - expected).abs() < 1e-14
+            }));
+        }
+    }
+}
+
+#[test]
+fn claims_on_gradients_through_time_are_checked_as_others() {
+    let mut claimed = 0;
+    for file in recurrents() {
+        let trace = trace(&file, 0);
+        let rows = |value: &ndarray::Array2<f64>| -> Vec<Vec<String>> {
+            value.rows().into_iter().map(|row| row.iter().map(|x| format!("{x:.6}")).collect()).collect()
+        };
+        let all: Vec<(String, &TraceStep)> = trace
+            .steps
+            .iter()
+            .filter_map(|step| {
+                let prefix = match step.kind {
+                    StepKind::Gradient => "d",
+                    StepKind::Inside => "ds_",
+                    _ => return None,
+                };
+                Some((format!("{prefix}{}", step.name()), step))
+            })
+            .collect();
+        let verdicts = |claims: Value| {
+            let mut file = file.clone();
+            file["claims"] = claims;
+            let checked = WorkedExample::parse(&file.to_string()).and_then(|e| e.check());
+            let checked = checked.unwrap_or_else(|problem| panic!("{problem}"));
+            (checked.ok, checked.steps.into_iter().map(|step| (step.name, step.verdict)).collect::<Vec<_>>())
+        };
+        // All at once hold.
+        let claims: serde_json::Map<String, Value> =
+            all.iter().map(|(name, step)| (name.clone(), json!(rows(&step.value)))).collect();
+        let (ok, found) = verdicts(Value::Object(claims.clone()));
+        assert!(ok && found.len() == all.len(), "{found:?}");
+        claimed += found.len();
+        // A wrong one alone is wrong.
+        for name in ["dW_h", "dh_previous", "dh"] {
+            let (_, step) = all.iter().find(|(own, _)| own == name).unwrap();
+            let mut wrong = rows(&step.value);
+            wrong[0][0] = format!("{:.6}", step.value[[0, 0]] + 0.01);
+            let (ok, found) = verdicts(json!({ name: wrong }));
+            assert!(!ok && found == [(name.to_owned(), Verdict::Wrong)], "{found:?}");
+        }
+    }
+    assert!(claimed > 60, "{claimed}");
 }

@@ -9,7 +9,7 @@ use chumoku_view::Lang;
 use chumoku_view::trace::{
     AttentionPlace, StepKind, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
 };
-use common::layers::{layers, stepped};
+use common::layers::{layers, recurrents, stepped};
 use common::spreadsheet::{Book, Calculated, Cell, Place, Value, stripped};
 use common::traces::{INFINITE, ODD, infinite, number, odd, one_token};
 use common::{Numbers, with};
@@ -177,9 +177,9 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A trace of a model that was trained, and the file of what it was given.
-fn model() -> &'static (Trace, Case) {
-    static MODEL: OnceLock<(Trace, Case)> = OnceLock::new();
+/// A model that was trained.
+fn classifier() -> &'static TextClassifier {
+    static MODEL: OnceLock<TextClassifier> = OnceLock::new();
     MODEL.get_or_init(|| {
         let mut reviews = data::reviews();
         for rows in [&mut reviews.train, &mut reviews.valid, &mut reviews.test] {
@@ -190,9 +190,16 @@ fn model() -> &'static (Trace, Case) {
         let mut training = Training::to(folder.path());
         training.options.epochs = Some(1);
         train(&reviews, training).unwrap();
-        let model = TextClassifier::load(folder.path()).unwrap();
+        TextClassifier::load(folder.path()).unwrap()
+    })
+}
+
+/// A trace of it, and the file of what it was given.
+fn model() -> &'static (Trace, Case) {
+    static MODEL: OnceLock<(Trace, Case)> = OnceLock::new();
+    MODEL.get_or_init(|| {
         let trace = Trace::of_model(
-            model.record("Slow and cold.", AttentionPlace { layer: None, head: 1 }).unwrap(),
+            classifier().record("Slow and cold.", AttentionPlace { layer: None, head: 1 }).unwrap(),
             "reviews-model",
         )
         .unwrap();
@@ -369,6 +376,8 @@ fn with_gradients() -> Vec<Case> {
     ];
     let layers = layers().into_iter().enumerate();
     cases.extend(layers.map(|(i, file)| Case { name: format!("layer {i}"), file, head: 0 }));
+    let recurrents = recurrents().into_iter().enumerate();
+    cases.extend(recurrents.map(|(i, file)| Case { name: format!("recurrent {i}"), file, head: 0 }));
     cases
 }
 
@@ -394,6 +403,27 @@ fn gradients_are_formulas_and_follow_every_change() {
     for (lang, names) in [(Lang::En, ["Trace", "Other steps"]), (Lang::Ja, ["計算の手順", "ほかの手順"])] {
         let book = Book::read(&trace.to_xlsx(&with(*OPTIONS, |o| o.lang = lang)).unwrap());
         assert_eq!(book.sheets, names);
+    }
+}
+
+/// Of the last layer everything follows up to the loss; below it the gradient that arrives is a number that can be changed.
+#[test]
+fn gradients_of_a_model_are_formulas_too() {
+    for layer in [Some(0), None] {
+        let place = AttentionPlace { layer, head: 1 };
+        let record = classifier().record_backward("Slow and cold.", place, None).unwrap();
+        let trace = Trace::of_model(record, "reviews-model").unwrap();
+        let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
+        let sheets = book.calculated();
+        assert_comes_to("model backward", &trace, |at| shown(&sheets, at));
+        let is_given = |step: &TraceStep| step.kind == StepKind::Gradient && step.formula.is_none();
+        let blocks = blocks(&trace);
+        let given: Vec<_> = blocks.iter().filter(|(step, _)| is_given(step)).collect();
+        assert_eq!(given.len(), usize::from(layer.is_some()));
+        for (step, at) in blocks {
+            let is_formula = matches!(book.cells[&at], Cell::Formula(..));
+            assert_eq!(is_formula, step.formula.is_some(), "{}", step.symbol);
+        }
     }
 }
 

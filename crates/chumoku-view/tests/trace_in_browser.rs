@@ -177,7 +177,7 @@ fn recurrent_steps_follow_too() {
         let mut file: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         file.as_object_mut().unwrap().remove("claims");
         let page = |file: &Value| {
-            let trace = WorkedExample::parse(&file.to_string()).and_then(|example| example.trace(0)).unwrap();
+            let trace = WorkedExample::parse(&file.to_string()).and_then(|example| example.trace_backward(0)).unwrap();
             trace.to_html(&options(Lang::En))
         };
         let html = page(&file);

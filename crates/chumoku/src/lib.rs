@@ -107,6 +107,7 @@ mod text_tagger;
 mod text_translator;
 mod thresholds;
 pub mod train;
+mod usual_step;
 
 pub use beside::{SideColumn, SideKind};
 pub use caution::{Caution, Cut, Step, SureLevels, level_of, risks_by_coverage};

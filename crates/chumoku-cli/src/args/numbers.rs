@@ -57,7 +57,8 @@ pub(crate) struct Trace {
     /// The text that the model reads
     #[arg(long, value_name = "T", requires = "model")]
     pub(crate) text: Option<String>,
-    /// The translation (default: the model's own)
+    /// The translation (default: the model's own); with --backward, of a classifier the class whose loss it is (default: the most
+    /// probable)
     #[arg(long, value_name = "TEXT", requires = "model")]
     pub(crate) target: Option<String>,
     /// The attention of a translator (default: cross)
@@ -69,8 +70,9 @@ pub(crate) struct Trace {
     /// The head, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::at_least_one)]
     pub(crate) head: usize,
-    /// Go on to the gradients of an example's loss, back to what is given, and to a step of AdamW if it has an optimizer
-    #[arg(long, conflicts_with = "model")]
+    /// Go on to the gradients of the loss, of an example or of a model that reads the text, back to what is given, and to a step
+    /// of AdamW (of an example, if it has an optimizer)
+    #[arg(long, conflicts_with_all = ["beam", "tokens"])]
     pub(crate) backward: bool,
     /// Instead of attention, the tree of a beam search so wide: what a translator considers while it writes, or a language model
     /// while it goes on from the text

@@ -78,6 +78,33 @@ fn deliver(out: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether the flags are for a model of this kind.
+fn check_flags(args: &Trace, kind: ModelKind) -> anyhow::Result<()> {
+    let is_class = kind == ModelKind::Classifier && args.target.is_some();
+    let problem = match kind {
+        ModelKind::Translator => return Ok(()),
+        ModelKind::Encoder if args.backward => tr!(
+            "--backward: expected a model with a loss: a classifier, a language model or a translator; this model is {}",
+            "--backward: 損失のあるモデル（分類モデル、言語モデル、翻訳モデル）が必要です。このモデルは{}です",
+            kind.describe()
+        ),
+        _ if args.part.is_some() || (args.target.is_some() && !is_class) => {
+            let flag = if args.part.is_some() { "--part" } else { "--target" };
+            tr!(
+                "{flag}: only for translators; this model is {}",
+                "{flag}: 翻訳モデルだけで使えます。このモデルは{}です",
+                kind.describe()
+            )
+        }
+        _ if is_class && !args.backward => tr!(
+            "--target: of a classifier it is the class whose gradients --backward shows; add --backward, or leave --target out",
+            "--target: 分類モデルでは --backward で勾配を示すクラスです。--backward を付けるか、--target を外してください"
+        ),
+        _ => return Ok(()),
+    };
+    Err(Usage(problem).into())
+}
+
 /// The trace of a model.
 fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     // The parser lets a trace without example or file through only with both of these.
@@ -91,17 +118,13 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     threads::start(None)?;
     let place = AttentionPlace { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
     let (kind, name) = (super::explain::with_attention(folder)?, model_name(folder));
-    if kind != ModelKind::Translator && (args.target.is_some() || args.part.is_some()) {
-        let flag = if args.target.is_some() { "--target" } else { "--part" };
-        let problem = tr!(
-            "{flag}: only for translators; this model is {}",
-            "{flag}: 翻訳モデルだけで使えます。このモデルは{}です",
-            kind.describe()
-        );
-        return Err(Usage(problem).into());
-    }
+    check_flags(args, kind)?;
+    let target = args.target.as_deref();
     let attention = match kind {
-        ModelKind::LanguageModel => load::generator(folder, args.precision)?.record(text, place)?,
+        ModelKind::LanguageModel => {
+            let model = load::generator(folder, args.precision)?;
+            if args.backward { model.record_backward(text, place)? } else { model.record(text, place)? }
+        }
         ModelKind::Encoder => load::embedder(folder, args.precision)?.record(text, place)?,
         ModelKind::Translator => {
             let part = match args.part {
@@ -109,10 +132,17 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
                 Some(AttentionPart::Decoder) => TranslatorPart::Decoder,
                 Some(AttentionPart::Cross) | None => TranslatorPart::Cross,
             };
-            load::translator(folder, args.precision)?.record(text, args.target.as_deref(), part, place)?
+            let model = load::translator(folder, args.precision)?;
+            match args.backward {
+                true => model.record_backward(text, target, part, place)?,
+                false => model.record(text, target, part, place)?,
+            }
         }
         // Says what is wrong with a model of another kind.
-        _ => load::classifier(folder, args.precision)?.record(text, place)?,
+        _ => {
+            let model = load::classifier(folder, args.precision)?;
+            if args.backward { model.record_backward(text, place, target)? } else { model.record(text, place)? }
+        }
     };
     Ok(trace::Trace::of_model(attention, &name)?)
 }

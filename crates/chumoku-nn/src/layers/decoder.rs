@@ -1,9 +1,9 @@
 //! The decoder: layers one after another, each attending to the encoder's output.
 
-use super::record::AttentionRecord;
+use super::record::{AttentionRecord, GradientRecord};
 use super::{
     DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, Memory, Mode,
-    Norm, NormCache, NormOrder, Offsets, zeros,
+    Norm, NormCache, NormOrder, Offsets, wide, zeros,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -87,19 +87,57 @@ impl Decoder {
         p: &Params<T>,
         cache: &DecoderCache<T>,
         input: DecoderInput<'_, T>,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<[Array2<T>; 2]> {
+        self.backward_watched(p, (cache, input), dy, mode, grads, &mut |_, _, _| {})
+    }
+
+    /// As [`Decoder::backward`]; `watch` sees what [`DecoderLayer::backward_watched`] shows of each layer, after its number.
+    fn backward_watched<T: Real>(
+        &self,
+        p: &Params<T>,
+        (cache, input): (&DecoderCache<T>, DecoderInput<'_, T>),
         mut dy: Array2<T>,
         mode: Mode,
         grads: &mut Params<T>,
+        watch: &mut dyn FnMut(usize, usize, &Array2<T>),
     ) -> Result<[Array2<T>; 2]> {
         let mut d_memory = zeros(input.memory.output.dim());
         if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
             dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
         }
-        for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
-            dy =
-                layer.backward(p, cache, input, dy, mode, DecoderGradients { params: grads, memory: &mut d_memory })?;
+        for (index, (layer, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
+            let gradients = DecoderGradients { params: grads, memory: &mut d_memory };
+            dy = layer.backward_watched(p, cache, input, dy, mode, gradients, &mut |part, d| watch(index, part, d))?;
         }
         Ok([dy, d_memory])
+    }
+
+    /// The gradients in one attention of a layer, and in the feed-forward network with the attention to the memory, from that
+    /// of the decoder's output: of a batch of one pair, in use. Those of all parameters are added to `grads`, in which none
+    /// may be frozen.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record_gradients<T: Real>(
+        &self,
+        p: &Params<T>,
+        of: (&DecoderCache<T>, DecoderInput<'_, T>),
+        dy: Array2<T>,
+        (layer, is_cross): (usize, bool),
+        grads: &mut Params<T>,
+    ) -> Result<GradientRecord> {
+        let parts = if is_cross { [1, 3] } else { [0, 1] };
+        let mut around = parts.map(|_| Array2::zeros((0, 0)));
+        let mut watch = |index: usize, part: usize, d: &Array2<T>| {
+            if let Some(at) = parts.iter().position(|own| (index, *own) == (layer, part)) {
+                around[at] = wide(d.view());
+            }
+        };
+        self.backward_watched(p, of, dy, Mode::Eval, grads, &mut watch)?;
+        Ok(self.layers[layer].record_gradients(grads, is_cross, around))
     }
 
     /// The start of decoding against a memory, with room for `capacity` tokens of each sequence; it grows.

@@ -1,7 +1,7 @@
 //! A decoder layer: causal self-attention, attention to the encoder's output, and feed-forward, each with a residual
 //! connection and layer normalisation.
 
-use super::record::AttentionRecord;
+use super::record::{AttentionRecord, GradientRecord};
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
     AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention,
@@ -129,15 +129,33 @@ impl DecoderLayer {
         &self,
         p: &Params<T>,
         cache: &DecoderLayerCache<T>,
+        input: DecoderInput<'_, T>,
+        dy: Array2<T>,
+        mode: Mode,
+        gradients: DecoderGradients<'_, T>,
+    ) -> Result<Array2<T>> {
+        self.backward_watched(p, cache, input, dy, mode, gradients, &mut |_, _| {})
+    }
+
+    /// As [`DecoderLayer::backward`]; `watch` sees the gradient of what each of the layer's three parts is given, by its
+    /// number, after that of what the last one comes to, which is number 3.
+    #[allow(clippy::too_many_arguments, reason = "those of `backward`, and one that watches it")]
+    pub(super) fn backward_watched<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &DecoderLayerCache<T>,
         DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         dy: Array2<T>,
         mode: Mode,
         DecoderGradients { params: grads, memory: d_memory }: DecoderGradients<'_, T>,
+        watch: &mut dyn FnMut(usize, &Array2<T>),
     ) -> Result<Array2<T>> {
+        watch(3, &dy);
         let part = &cache.feed_forward;
         let d = self.sublayers[2].backward(p, part, dy, mode, grads, |d, grads| {
             self.feed_forward.backward(p, part.input.view(), &part.part, d, mode, grads)
         })?;
+        watch(2, &d);
         let part = &cache.cross_attention;
         let d = self.sublayers[1].backward(p, part, d, mode, grads, |d, grads| {
             let x = part.input.view();
@@ -147,11 +165,32 @@ impl DecoderLayer {
             of_memory.iter().flatten().for_each(|d| add_assign(d_memory, d.view()));
             Ok(dx)
         })?;
+        watch(1, &d);
         let part = &cache.self_attention;
-        self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
+        let d = self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
             let input = AttentionInput::of_self(part.input.view(), offsets);
             Ok(self.self_attention.backward(p, &input, &part.part, d, mode, grads)?.0)
-        })
+        })?;
+        watch(0, &d);
+        Ok(d)
+    }
+
+    /// The gradients of the parameters of what [`DecoderLayer::record`] has, and those of its input and its output.
+    pub(super) fn record_gradients<T: Real>(
+        &self,
+        grads: &Params<T>,
+        is_cross: bool,
+        [x, output]: [Array2<f64>; 2],
+    ) -> GradientRecord {
+        let attention = if is_cross { &self.cross_attention } else { &self.self_attention };
+        GradientRecord {
+            output,
+            x,
+            attention: attention.matrices(grads),
+            norm: self.sublayers[usize::from(is_cross)].norm().record(grads),
+            feed_forward: is_cross.then(|| self.feed_forward.matrices(grads)),
+            feed_forward_norm: self.sublayers[2].norm().record(grads).filter(|_| is_cross),
+        }
     }
 
     /// The start of decoding against a memory, with room for `capacity` tokens of each sequence; it grows.

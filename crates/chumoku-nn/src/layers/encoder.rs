@@ -1,7 +1,7 @@
 //! The encoder: layers one after another.
 
-use super::record::{AttentionRecord, NormRecord};
-use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets};
+use super::record::{AttentionRecord, GradientRecord, NormRecord};
+use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets, wide};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -144,21 +144,60 @@ impl Encoder {
         p: &Params<T>,
         cache: &EncoderCache<T>,
         offsets: &Offsets,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        self.backward_watched(p, (cache, offsets), dy, mode, grads, &mut |_, _| {})
+    }
+
+    /// As [`Encoder::backward`]; `watch` sees the gradient of what each layer is given, by its number, after that of what the
+    /// last one comes to, by the number of all.
+    fn backward_watched<T: Real>(
+        &self,
+        p: &Params<T>,
+        (cache, offsets): (&EncoderCache<T>, &Offsets),
         mut dy: Array2<T>,
         mode: Mode,
         grads: &mut Params<T>,
+        watch: &mut dyn FnMut(usize, &Array2<T>),
     ) -> Result<Array2<T>> {
         if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
             dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
         }
-        for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
+        watch(self.layers.len(), &dy);
+        for (index, (layer, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
             // Frozen from here down: nobody asks for these gradients.
             if !grads.is_any_trained(layer.end()) {
                 return Ok(dy);
             }
             dy = layer.backward(p, cache, offsets, dy, mode, grads)?;
+            watch(index, &dy);
         }
         Ok(dy)
+    }
+
+    /// The gradients in one layer, from that of the encoder's output: of a batch of one sequence, in use. Those of all
+    /// parameters are added to `grads`, in which none may be frozen.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub(crate) fn record_gradients<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: (&EncoderCache<T>, &Offsets),
+        dy: Array2<T>,
+        layer: usize,
+        grads: &mut Params<T>,
+    ) -> Result<GradientRecord> {
+        let mut around = [layer, layer + 1].map(|_| Array2::zeros((0, 0)));
+        let mut watch = |index: usize, d: &Array2<T>| {
+            if let Some(own) = index.checked_sub(layer).and_then(|at| around.get_mut(at)) {
+                *own = wide(d.view());
+            }
+        };
+        self.backward_watched(p, cache, dy, Mode::Eval, grads, &mut watch)?;
+        Ok(self.layers[layer].record_gradients(grads, around))
     }
 
     /// What the attention of a layer was given and made, of a batch of one sequence, with the feed-forward network.

@@ -1,6 +1,6 @@
 //! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalisation.
 
-use super::record::{AttentionRecord, FeedForwardRecord};
+use super::record::{AttentionRecord, FeedForwardRecord, GradientRecord};
 use super::sublayer::{Sublayer, SublayerCache};
 use super::{
     AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
@@ -168,6 +168,18 @@ impl EncoderLayer {
         cache: &EncoderLayerCache<T>,
     ) -> Result<FeedForwardRecord> {
         self.sublayers[1].record_feed_forward(p, &self.feed_forward, &cache.feed_forward)
+    }
+
+    /// The gradients of its parameters, and those of its input and its output.
+    pub(super) fn record_gradients<T: Real>(&self, grads: &Params<T>, [x, output]: [Array2<f64>; 2]) -> GradientRecord {
+        GradientRecord {
+            output,
+            x,
+            attention: self.attention.matrices(grads),
+            norm: self.sublayers[0].norm().record(grads),
+            feed_forward: Some(self.feed_forward.matrices(grads)),
+            feed_forward_norm: self.sublayers[1].norm().record(grads),
+        }
     }
 
     /// The attention weights of one sequence and head: (tokens, tokens).

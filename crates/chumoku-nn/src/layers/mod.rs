@@ -47,7 +47,7 @@ pub use multi_head_attention::{
 pub use norm::{LayerNorm, LayerNormCache, Norm, NormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
 pub use pooling::{Pooling, PoolingCache};
 pub use position::{Position, PositionKind, sinusoidal, sinusoidal_halves};
-pub use record::{AttentionRecord, FeedForwardMatrices, FeedForwardRecord, NormRecord};
+pub use record::{AttentionRecord, FeedForwardMatrices, FeedForwardRecord, GradientRecord, NormRecord};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};
 

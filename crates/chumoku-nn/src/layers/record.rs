@@ -70,6 +70,23 @@ pub struct NormRecord {
     pub epsilon: f64,
 }
 
+/// The gradients of a loss in one layer, of a batch of one sequence. Those of parameters lie as the parameters do.
+#[derive(Clone, Debug)]
+pub struct GradientRecord {
+    /// Of what a record ends with, as it arrives from all that lies above: (tokens, d_model).
+    pub output: Array2<f64>,
+    /// Of the input, before any normalisation: (tokens, d_model).
+    pub x: Array2<f64>,
+    /// Of the parameters of the attention.
+    pub attention: AttentionMatrices,
+    /// Of γ and β of the normalisation around it.
+    pub norm: Option<NormRecord>,
+    /// Of the feed-forward network that follows, where the record has it.
+    pub feed_forward: Option<FeedForwardMatrices>,
+    /// Of γ and β of the normalisation around that.
+    pub feed_forward_norm: Option<NormRecord>,
+}
+
 impl Norm {
     /// Its parameters, for whoever shows them.
     pub(super) fn record<T: Real>(&self, p: &Params<T>) -> Option<NormRecord> {

@@ -1,10 +1,11 @@
 //! A text classifier: embedding, positions, a transformer or recurrent network, pooling, and a linear layer.
 
+mod record;
+
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Body, BodyCache, BodyConfig, DenseHead, DenseRecord, Head, HeadCache, Input, InputCache,
-    InputConfig, InputOptions, LinearMatrices, Mode, MultiHeadAttention, NormRecord, Offsets, Pooling, PoolingCache,
-    PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut, wide,
+    Body, BodyCache, BodyConfig, DenseHead, Head, HeadCache, Input, InputCache, InputConfig, InputOptions, Mode,
+    MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
 };
 use crate::layers::{in_groups, in_pool};
 use crate::params::{Builder, Layout, Params};
@@ -12,6 +13,8 @@ use chumoku_kernels::{Cell, CrossEntropy, Error as KernelError, Real, cross_entr
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+pub use record::{AnswerRecord, LossRecord};
 
 /// The sizes and options of a [`Classifier`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,23 +92,6 @@ pub struct ClassifierCache<T> {
     body: BodyCache<T>,
     pooling: PoolingCache,
     head: HeadCache<T>,
-}
-
-/// What a classifier makes of what its last layer comes to.
-#[derive(Clone, Debug)]
-pub struct AnswerRecord {
-    /// The normalisation behind the last layer, of an encoder that normalises before each part.
-    pub norm: Option<NormRecord>,
-    /// The model's own vectors of the tokens, normalised: (tokens, d_model).
-    pub hidden: Array2<f64>,
-    /// How they become one.
-    pub pooling: Pooling,
-    /// The layer after pooling, if there is one.
-    pub dense: Option<DenseRecord>,
-    /// The last layer: (width, classes) and (1, classes).
-    pub last: LinearMatrices,
-    /// The model's own logits: (1, classes).
-    pub logits: Array2<f64>,
 }
 
 const HEAD_SITE: u32 = 1;
@@ -353,59 +339,6 @@ impl Classifier {
             let dx = self.body.backward(p, &cache.body, offsets, dx, Mode::Eval, grads)?;
             self.input.backward_embedded(p, &cache.input, dx, Mode::Eval, grads)
         })
-    }
-
-    /// What the attention of a layer is given and makes when the model reads one sequence, and what the head makes of the
-    /// last layer; none without attention.
-    ///
-    /// # Errors
-    /// If an id or the length is beyond the model's.
-    ///
-    /// # Panics
-    /// If there is no such layer.
-    pub fn record<T: Real>(
-        &self,
-        p: &Params<T>,
-        ids: &[u32],
-        layer: usize,
-    ) -> Result<Option<(AttentionRecord, AnswerRecord)>> {
-        let (offsets, mode) = (Offsets::of_lengths([ids.len()]), Mode::Eval);
-        let Body::Transformer(encoder) = &self.body else { return Ok(None) };
-        in_pool(|| {
-            let (x, _) = self.input.forward(p, Tokens::new(ids, &offsets), mode)?;
-            let (hidden, cache) = encoder.forward(p, x, &offsets, mode)?;
-            let attention = encoder.record(p, &cache, &offsets, layer)?;
-            let (pooled, _) = self.config.pooling.forward(hidden.view(), &offsets);
-            let (logits, _) = self.head.forward(p, pooled, mode)?;
-            let (dense, last) = self.head.record(p);
-            let answer = AnswerRecord {
-                norm: encoder.record_norm(p),
-                hidden: wide(hidden.view()),
-                pooling: self.config.pooling,
-                dense,
-                last,
-                logits: wide(logits.view()),
-            };
-            Ok(Some((attention, answer)))
-        })
-    }
-
-    /// The same for every layer in turn, the model reading once; nothing without attention.
-    ///
-    /// # Errors
-    /// If an id or the length is beyond the model's.
-    pub fn each_record<T: Real>(
-        &self,
-        p: &Params<T>,
-        ids: &[u32],
-        each: &mut dyn FnMut(&AttentionRecord),
-    ) -> Result<()> {
-        let offsets = Offsets::of_lengths([ids.len()]);
-        let (_, cache) = self.forward(p, ids, &offsets, Mode::Eval)?;
-        if let (Body::Transformer(encoder), BodyCache::Transformer(cache)) = (&self.body, &cache.body) {
-            encoder.each_record(p, cache, &offsets, each)?;
-        }
-        Ok(())
     }
 
     /// The attention of a layer, if it has attention.

@@ -3,12 +3,12 @@
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Embedding, EncoderConfig, InputOptions, Mode, MultiHeadAttention, Offsets, PositionKind, Tokens,
-    in_pool,
+    AttentionRecord, Embedding, EncoderConfig, GradientRecord, InputOptions, Mode, MultiHeadAttention, Offsets,
+    PositionKind, Tokens, in_pool,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
-use ndarray::{Array2, Axis};
+use ndarray::{Array2, Axis, Slice};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -150,6 +150,32 @@ impl LanguageModel {
     pub fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionRecord> {
         let offsets = Offsets::of_lengths([ids.len()]);
         Ok(self.body.record(p, Tokens::new(ids, &offsets), layer)?.0)
+    }
+
+    /// The same, and the mean loss of the tokens after the first, each following the one before it, with its gradients in the
+    /// layer: those of the whole network, without dropout. What the last token comes to says nothing that is known.
+    ///
+    /// # Errors
+    /// If there are fewer than two tokens, or an id or the length is beyond the model's.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn record_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        layer: usize,
+    ) -> Result<(AttentionRecord, f64, GradientRecord)> {
+        let offsets = Offsets::of_lengths([ids.len()]);
+        let next = ids.get(1..).unwrap_or_default();
+        let mut grads = Params::zeros(&self.layout);
+        self.body.record_backward(p, Tokens::new(ids, &offsets), layer, &mut grads, |y, grads| {
+            let known = y.slice_axis(Axis(0), Slice::from(..next.len()));
+            let (loss, of_known) = self.output().loss(p, known, next, T::ZERO, Some(grads))?;
+            let mut dy = Array2::from_elem(y.dim(), T::ZERO);
+            dy.slice_axis_mut(Axis(0), Slice::from(..next.len())).assign(&of_known);
+            Ok((loss, dy))
+        })
     }
 
     /// The same for every layer in turn, the model reading once.

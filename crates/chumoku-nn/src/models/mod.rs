@@ -7,7 +7,7 @@ mod tagger;
 mod text_encoder;
 mod translator;
 
-pub use classifier::{AnswerRecord, Classifier, ClassifierCache, ClassifierConfig};
+pub use classifier::{AnswerRecord, Classifier, ClassifierCache, ClassifierConfig, LossRecord};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
 pub use tagger::{TokenTagger, TokenTaggerCache, TokenTaggerConfig, Units};

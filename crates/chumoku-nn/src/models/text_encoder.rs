@@ -4,8 +4,8 @@
 use crate::Result;
 use crate::layers::in_groups;
 use crate::layers::{
-    AttentionRecord, Embedding, Encoder, EncoderCache, EncoderConfig, Input, InputCache, InputConfig, InputOptions,
-    Mode, MultiHeadAttention, Offsets, PositionKind, Tokens,
+    AttentionRecord, Embedding, Encoder, EncoderCache, EncoderConfig, GradientRecord, Input, InputCache, InputConfig,
+    InputOptions, Mode, MultiHeadAttention, Offsets, PositionKind, Tokens,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -184,6 +184,23 @@ impl TextEncoder {
     ) -> Result<(AttentionRecord, Array2<T>)> {
         let (y, cache) = self.forward(p, tokens, Mode::Eval)?;
         Ok((self.encoder.record(p, &cache.encoder, tokens.offsets, layer)?, y))
+    }
+
+    /// As [`TextEncoder::record`], and the gradients of a loss in the layer, without dropout: `loss` is of the vectors, gives
+    /// their gradient, and adds those of the parameters behind them to `grads`, in which none may be frozen.
+    pub(super) fn record_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        tokens: Tokens<'_>,
+        layer: usize,
+        grads: &mut Params<T>,
+        loss: impl FnOnce(&Array2<T>, &mut Params<T>) -> Result<(f64, Array2<T>)>,
+    ) -> Result<(AttentionRecord, f64, GradientRecord)> {
+        let (y, cache) = self.forward(p, tokens, Mode::Eval)?;
+        let attention = self.encoder.record(p, &cache.encoder, tokens.offsets, layer)?;
+        let (loss, dy) = loss(&y, grads)?;
+        let gradients = self.encoder.record_gradients(p, (&cache.encoder, tokens.offsets), dy, layer, grads)?;
+        Ok((attention, loss, gradients))
     }
 
     /// What the attention of every layer in turn is given and makes, the model reading one sequence once.

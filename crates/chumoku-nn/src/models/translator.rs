@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::layers::{
     AttentionRecord, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
-    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind, in_pool,
+    EncoderConfig, GradientRecord, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind, in_pool,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
@@ -402,6 +402,41 @@ impl Translator {
         self.target_position.forward(p, &mut x, &target_offsets)?;
         let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
         self.decoder.record(p, &cache, input, (layer, part == TranslatorPart::Cross))
+    }
+
+    /// The same, and the mean loss of the pair's target tokens with its gradients there: those of the whole network, without
+    /// dropout and smoothing.
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn record_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        pair: &PairBatch,
+        part: TranslatorPart,
+        layer: usize,
+    ) -> Result<(AttentionRecord, f64, GradientRecord)> {
+        let attention = self.record(p, pair, part, layer)?;
+        let mut grads = Params::zeros(&self.layout);
+        let (y, cache) = self.forward(p, pair, Mode::Eval)?;
+        let (loss, dy) = self.target_embedding.loss(p, y.view(), &pair.output, T::ZERO, Some(&mut grads))?;
+        let [source_offsets, target_offsets] = pair.offsets();
+        let memory = Memory { output: cache.memory.view(), offsets: &source_offsets };
+        let input = DecoderInput { offsets: &target_offsets, memory };
+        let gradients = match part {
+            TranslatorPart::Encoder => {
+                let [_, dy] = self.decoder.backward(p, &cache.decoder, input, dy, Mode::Eval, &mut grads)?;
+                self.encoder.record_gradients(p, (&cache.encoder, &source_offsets), dy, layer, &mut grads)?
+            }
+            _ => {
+                let place = (layer, part == TranslatorPart::Cross);
+                self.decoder.record_gradients(p, (&cache.decoder, input), dy, place, &mut grads)?
+            }
+        };
+        Ok((attention, loss, gradients))
     }
 
     /// The attention of a decoder's layer to the source.

@@ -2,10 +2,12 @@
 
 use super::kind::StepKind;
 use super::operation::{Curve, NormGradient, Operation, StepId};
-use super::program::Program;
+use super::program::{Program, Step};
 use super::quantity::Quantity;
+use super::recurrence::Later;
 use chumoku::nn::Pooling;
 use chumoku::tr;
+use ndarray::Array2;
 use std::collections::HashMap;
 
 /// What the gradient of something made of a step adds to the step's own.
@@ -24,35 +26,77 @@ enum Part {
 impl Program {
     /// Adds the gradient of the loss with respect to every step that it follows from (Rumelhart, Hinton and Williams 1986).
     ///
+    /// Where the loss follows from a step by what has no steps here, the gradient that is `arriving` at that step is given.
+    ///
     /// # Errors
-    /// If there is no loss, or it follows by an operation that has no rule here.
-    pub(super) fn backward(&mut self) -> Result<(), String> {
-        let (Some(_), Some(probabilities), Some(target), Some(logits)) = (
+    /// If there is no loss and nothing arrives, or it follows by an operation that has no rule here.
+    pub(super) fn backward(&mut self, arriving: Option<(StepId, &Array2<f64>)>) -> Result<(), String> {
+        let mut parts: HashMap<StepId, Vec<(StepId, Part)>> = HashMap::new();
+        let mut last = arriving.map(|(id, _)| id);
+        if let (Some(_), Some(probabilities), Some(target), Some(logits)) = (
             self.find(Quantity::Loss, None),
             self.find(Quantity::Probabilities, None),
             self.find(Quantity::Target, None),
             self.find(Quantity::Logits, None),
-        ) else {
+        ) {
+            // Of softmax and cross-entropy together: (p − y)/n.
+            let over = self.value(target).nrows() as f64;
+            let first = Operation::Difference { of: [probabilities, target], over };
+            parts.insert(logits, vec![(probabilities, Part::Other(first))]);
+            last = last.max(Some(logits));
+        }
+        let Some(last) = last else {
             return Err(tr!(
                 "gradients: expected a loss to go back from; give inputs.target and what the logits follow from",
                 "勾配: 出発点となる損失が必要です。inputs.target と、ロジットが導ける値を与えてください"
             ));
         };
-        let mut parts: HashMap<StepId, Vec<(StepId, Part)>> = HashMap::new();
-        // Of softmax and cross-entropy together: (p − y)/n.
-        let over = self.value(target).nrows() as f64;
-        let first = Operation::Difference { of: [probabilities, target], over };
-        parts.insert(logits, vec![(probabilities, Part::Other(first))]);
+        // The gradient of a recurrent network's output that does not come through later tokens.
+        let mut above = None;
         // What a step is made of stands before it.
-        for id in (0..=logits).rev() {
-            let Some(of_step) = parts.remove(&id) else { continue };
-            let operation = self.sum_of(id, of_step)?;
-            let gradient = self.compute_of(id, StepKind::Gradient, "", operation)?;
+        for id in (0..=last).rev() {
+            let gradient = match arriving.filter(|(at, _)| *at == id) {
+                Some((_, matrix)) => {
+                    let (quantity, head) = (self.step(id).quantity, self.step(id).head);
+                    self.give_kind(StepKind::Gradient, quantity, head, matrix.clone())
+                }
+                None => {
+                    let Some(of_step) = parts.remove(&id) else { continue };
+                    let of_step = self.with_later(id, of_step, &mut above)?;
+                    let operation = self.sum_of(id, of_step)?;
+                    self.compute_of(id, StepKind::Gradient, "", operation)?
+                }
+            };
             for (source, part) in self.parts(id, gradient)? {
                 parts.entry(source).or_default().push((id, part));
             }
         }
         Ok(())
+    }
+
+    /// The parts of a step's gradient with what comes through later tokens, of what a recurrent network hands on; `above` is the
+    /// gradient of its output without that.
+    fn with_later(
+        &mut self,
+        id: StepId,
+        mut parts: Vec<(StepId, Part)>,
+        above: &mut Option<StepId>,
+    ) -> Result<Vec<(StepId, Part)>, String> {
+        let Step { quantity, kind: StepKind::Value, .. } = *self.step(id) else { return Ok(parts) };
+        let is_it = |step: &Step| matches!(&step.operation, Operation::Before(before) if before.of() == quantity);
+        let Some(by) = self.steps().iter().position(is_it) else { return Ok(parts) };
+        let Operation::Before(before) = self.step(by).operation.clone() else { return Ok(parts) };
+        if !before.is_state {
+            let through = parts.first().map_or_else(String::new, |(through, _)| self.step(*through).symbol());
+            let operation = self.sum_of(id, parts)?;
+            let own = self.compute_of(id, StepKind::GradientPart, &through, operation)?;
+            *above = Some(own);
+            parts = vec![(id, Part::Same(own))];
+        }
+        // H follows from C: its gradient comes before.
+        let Some(gradient) = *above else { return Err(self.no_rule(id)) };
+        parts.insert(0, (by, Part::Other(Operation::Later(Later { before, gradient }))));
+        Ok(parts)
     }
 
     /// All parts of a step's gradient together, each with the step that it comes through.
@@ -160,6 +204,33 @@ impl Program {
                 self.through_curve(id, *of, g, Curve::Activation(*activation))?
             }
             Operation::Tanh(of) => self.through_curve(id, *of, g, Curve::Tanh)?,
+            // Y = σ(A + B) or tanh(A + B), of some columns of both.
+            Operation::Gate { terms, width, is_tanh } => {
+                let inside = Operation::GateGradient { gate: id, gradient: g, is_tanh: *is_tanh };
+                let inside = self.compute_of(id, StepKind::Inside, "", inside)?;
+                let part = |(of, from): (StepId, usize)| match self.value(of).ncols() == *width {
+                    true => (of, Same(inside)),
+                    false => (of, Part::Columns(from, inside)),
+                };
+                terms.map(part).to_vec()
+            }
+            // Y = (1 − Z) ∘ B + Z ∘ D: dZ = dY ∘ (D − B), dB = (1 − Z) ∘ dY, dD = dY ∘ Z
+            Operation::Gated { pairs: [[a, b], [c, d]], is_complement: true } if a == c => vec![
+                (*a, Other(Operation::Between { gradient: g, of: [*d, *b] })),
+                (*b, Other(Operation::Complement([*a, g]))),
+                (*d, Other(Operation::Hadamard([g, *c]))),
+            ],
+            // Y = A ∘ B + C ∘ D
+            Operation::Gated { pairs, is_complement: false } => {
+                let both = |[a, b]: [StepId; 2]| [(a, b), (b, a)];
+                let parts = pairs.iter().copied().flat_map(both);
+                parts.map(|(of, other)| (of, Other(Operation::Hadamard([g, other])))).collect()
+            }
+            // Row t of H′ is row t − 1 of H, which has its gradient already; the first is h_0.
+            Operation::Before(before) => {
+                let first = Operation::Pooled { of: g, ways: vec![Pooling::First] };
+                before.first[usize::from(before.is_state)].iter().map(|id| (*id, Other(first.clone()))).collect()
+            }
             Operation::Normalised { of, gamma, beta, epsilon } => {
                 let bare = Operation::Normalised { of: *of, gamma: None, beta: None, epsilon: *epsilon };
                 let made =
@@ -221,9 +292,9 @@ impl Program {
     fn no_rule(&self, id: StepId) -> String {
         let name = self.step(id).quantity.name();
         tr!(
-            "gradients: expected steps that have one; {name} is computed by something that has none here (hard attention, a \
-             recurrent network, or several ways of pooling)",
-            "勾配: {name} の計算（ハードアテンション、再帰型ネットワーク、または複数のプーリング）には、勾配を求める規則がありません"
+            "gradients: expected steps that have one; {name} is computed by something that has none here (hard attention, or several \
+             ways of pooling)",
+            "勾配: {name} の計算（ハードアテンション、または複数のプーリング）には、勾配を求める規則がありません"
         )
     }
 }

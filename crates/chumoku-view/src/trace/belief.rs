@@ -3,6 +3,7 @@
 //! Printed numbers were rounded, so what follows from them is no number but an [`Interval`]; and what follows from a
 //! wrong one is not its author's second error, so that each number remembers whether it comes of one.
 
+use super::kind::StepKind;
 use super::number::{Interval, Printed, Scalar};
 use super::operation::{Operation, StepId};
 use super::program::Program;
@@ -120,7 +121,11 @@ impl Beliefs {
         // A token of a recurrent network follows from the one before it, in a step that stands further down: each pass
         // takes what is claimed one token further.
         let tokens = program.steps().iter().filter(|step| matches!(step.operation, Operation::Before(_)));
-        let passes = tokens.map(|step| step.value.nrows()).max().unwrap_or(1);
+        let mut passes = tokens.map(|step| step.value.nrows()).max().unwrap_or(1);
+        // Gradients go back from the last token to the first, once what they are made of is there.
+        if program.steps().iter().any(|step| matches!(step.operation, Operation::Later(_))) {
+            passes *= 2;
+        }
         let (mut found, mut believed) = Beliefs::pass(program, claims, None);
         for _ in 1..passes {
             (found, believed) = Beliefs::pass(program, claims, Some(&believed));
@@ -138,7 +143,7 @@ impl Beliefs {
         for (id, (step, claim)) in program.steps().iter().zip(claims).enumerate() {
             let mut result = follow(program, id, &believed, claims);
             if let (Operation::Before(before), Some(last)) = (&step.operation, last)
-                && let Some(of) = program.find(before.of(), None)
+                && let Some(of) = program.find_kind(step.kind, before.of(), None)
             {
                 result
                     .rows_mut()
@@ -146,6 +151,12 @@ impl Beliefs {
                     .skip(1)
                     .zip(last[of].rows())
                     .for_each(|(mut row, before)| row.assign(&before));
+            }
+            if let (Operation::Later(later), Some(last)) = (&step.operation, last)
+                && let Some(of) = program.find_kind(StepKind::Gradient, later.before.by(), None)
+            {
+                let after = last[of].rows().into_iter().skip(1);
+                result.rows_mut().into_iter().zip(after).for_each(|(mut row, after)| row.assign(&after));
             }
             let mut belief = result.clone();
             let mut verdict = Array2::from_elem(result.dim(), None);

@@ -279,10 +279,26 @@ impl Layout<'_> {
                 (None, None) => literal(0.0),
                 (None, Some(id)) => block(&id)?.at(0, j),
                 (Some(row), _) => {
-                    let is_it = |step: &&&TraceStep| step.kind == StepKind::Value && step.quantity == before.of();
+                    let is_it = |own: &&&TraceStep| own.kind == step.kind && own.quantity == before.of();
                     block(&self.steps.values().find(is_it)?.id)?.at(row, j)
                 }
             },
+            // The row after, likewise.
+            Operation::Later(_) if i + 1 == step.value.nrows() => literal(0.0),
+            Operation::Later(later) => {
+                let by = later.before.by();
+                let is_it = |own: &&&TraceStep| own.kind == StepKind::Gradient && own.quantity == by;
+                block(&self.steps.values().find(is_it)?.id)?.at(i + 1, j)
+            }
+            Operation::GateGradient { gate, gradient, is_tanh } => {
+                let [y, g] = [block(gate)?.at(i, j), block(gradient)?.at(i, j)];
+                if *is_tanh { format!("{g}*(1-{y}*{y})") } else { format!("{g}*{y}*(1-{y})") }
+            }
+            Operation::Complement([a, g]) => format!("(1-{})*{}", block(a)?.at(i, j), block(g)?.at(i, j)),
+            Operation::Between { gradient, of: [a, b] } => {
+                let [g, a, b] = [block(gradient)?.at(i, j), block(a)?.at(i, j), block(b)?.at(i, j)];
+                format!("{g}*({a}-{b})")
+            }
             Operation::Gate { terms: [(a, from), (b, other)], is_tanh, .. } => {
                 let sum = format!("{}+{}", block(a)?.at(i, from + j), block(b)?.at(i, other + j));
                 match is_tanh {
@@ -453,7 +469,12 @@ fn reads(operation: &Operation, i: usize, j: usize) -> Vec<Read> {
         | Operation::Columns { .. }
         | Operation::Masked { .. }
         | Operation::Joined(_)
-        | Operation::Before(_) => Vec::new(),
+        | Operation::Before(_)
+        | Operation::Later(_) => Vec::new(),
+        Operation::GateGradient { gate: a, gradient: b, .. } | Operation::Complement([a, b]) => {
+            [a, b].map(|id| numbers(id, row, column)).to_vec()
+        }
+        Operation::Between { gradient, of: [a, b] } => [gradient, a, b].map(|id| numbers(id, row, column)).to_vec(),
         Operation::Gate { terms, .. } => terms.iter().map(|(id, from)| numbers(id, row, Some(from + j))).collect(),
         Operation::Gated { pairs, .. } => pairs.iter().flatten().map(|id| numbers(id, row, column)).collect(),
         Operation::Biased { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),

@@ -155,7 +155,7 @@ impl WorkedExample {
         let mut program = self.program()?;
         let kinds = || self.claims.iter().map(|(kind, ..)| *kind);
         if kinds().any(|kind| kind != StepKind::Value) {
-            program.backward()?;
+            program.backward(None)?;
         }
         if let Some((kind, quantity, _)) = self.claims.iter().find(|(kind, ..)| kind.is_of_optimizer()) {
             let Some(optimizer) = &self.optimizer else {

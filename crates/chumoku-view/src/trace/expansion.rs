@@ -56,8 +56,15 @@ pub enum Form {
     },
     /// `(a − b) / n`.
     Difference([f64; 2], f64),
-    /// `a · (g − m)`, with m the sum of all shares of a row times their gradients.
+    /// `a · (b − c)`: of a softmax's gradient c is the sum of all shares of a row times their gradients.
     SoftmaxGradient([f64; 3]),
+    /// `g · y · (1 − y)`, or `g · (1 − y²)`: the gradient of what is inside a gate y.
+    GateGradient {
+        /// g and y.
+        of: [f64; 2],
+        /// Whether y is a tanh.
+        is_tanh: bool,
+    },
     /// What an activation makes of a: `max(0, a)`, say.
     Activated(Activation, f64),
     /// `a / √n`.
@@ -138,7 +145,8 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         | Operation::Columns { .. }
         | Operation::Joined(_)
         | Operation::OneHot(_)
-        | Operation::Before(_) => return None,
+        | Operation::Before(_)
+        | Operation::Later(_) => return None,
         Operation::Masked { .. } => return None,
         Operation::Sum([a, b]) => Form::Terms(vec![of(*a)[at], of(*b)[at]]),
         Operation::Hadamard([a, b]) => Form::Products { terms: vec![[of(*a)[at], of(*b)[at]]], bias: None },
@@ -238,6 +246,13 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
                 terms[0][0] = 1.0 - terms[0][0];
             }
             Form::Products { terms, bias: None }
+        }
+        Operation::GateGradient { gate, gradient, is_tanh } => {
+            Form::GateGradient { of: [of(*gradient)[at], of(*gate)[at]], is_tanh: *is_tanh }
+        }
+        Operation::Complement([a, g]) => Form::Products { terms: vec![[1.0 - of(*a)[at], of(*g)[at]]], bias: None },
+        Operation::Between { gradient, of: [a, b] } => {
+            Form::SoftmaxGradient([of(*gradient)[at], of(*a)[at], of(*b)[at]])
         }
         Operation::Logarithms(a) => Form::Logarithm(of(*a)[at]),
         Operation::CrossEntropy { target, logarithms } => {
@@ -392,6 +407,14 @@ impl Expansion {
             Form::SoftmaxGradient([a, g, mean]) => {
                 format!("{}{times}({}{minus}{})", number(*a), number(*g), signed(*mean))
             }
+            Form::GateGradient { of: [g, y], is_tanh } => {
+                let square = if is_latex { "^2" } else { "²" };
+                let own = signed(*y);
+                match is_tanh {
+                    true => format!("{}{times}(1{minus}{own}{square})", number(*g)),
+                    false => format!("{}{times}{own}{times}(1{minus}{own})", number(*g)),
+                }
+            }
             Form::Activated(activation, a) => {
                 let (a, own) = (number(*a), signed(*a));
                 match (activation, is_latex) {
@@ -494,6 +517,8 @@ impl Expansion {
             Form::MinusMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
             Form::Difference([a, b], over) => (a - b) / over,
             Form::SoftmaxGradient([a, g, mean]) => a * (g - mean),
+            Form::GateGradient { of: [g, y], is_tanh: true } => g * (1.0 - y * y),
+            Form::GateGradient { of: [g, y], is_tanh: false } => g * y * (1.0 - y),
             Form::Activated(activation, a) => a.activated(*activation),
             Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
             Form::Quotient(a, b) => {

@@ -1,5 +1,6 @@
 //! How a step follows, as formulas are written.
 
+use super::kind::StepKind;
 use super::operation::{Angles, Curve, NormGradient, Operation, StepId};
 use super::program::Program;
 use chumoku::nn::Pooling;
@@ -204,7 +205,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         Operation::Tanh(of) => spell(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
         Operation::Before(before) => {
             let first = before.first[usize::from(before.is_state)].map_or("0".to_owned(), |id| name(&id));
-            let letters = [first, before.of().symbol().to_owned()];
+            let letters = [first, step.kind.symbol(before.of().symbol(), "")];
             spell(&own, &letters, ["[{0}; {1}(1…n−1, :)]", "[\\,{0};\\ \\left({1}\\right)_{1\\ldots n-1,:}\\,]"])
         }
         Operation::Gate { terms, width, is_tanh } => {
@@ -232,6 +233,21 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 true => spell(&own, &letters, ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1-{0})\\odot\\,{1}+{2}\\odot\\,{3}"]),
                 false => spell(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0}\\odot\\,{1}+{2}\\odot\\,{3}"]),
             }
+        }
+        Operation::Later(later) => {
+            let letter = StepKind::Gradient.symbol(later.before.by().symbol(), "");
+            spell(&own, &[letter], ["[{0}(2…n, :); 0]", "[\\,\\left({0}\\right)_{2\\ldots n,:};\\ 0\\,]"])
+        }
+        Operation::GateGradient { gate, gradient, is_tanh } => {
+            let letters = [name(gradient), name(gate)];
+            match is_tanh {
+                true => spell(&own, &letters, ["{0} ∘ (1 − {1}²)", "{0}\\odot\\,(1-{{1}}^2)"]),
+                false => spell(&own, &letters, ["{0} ∘ {1} ∘ (1 − {1})", "{0}\\odot\\,{1}\\odot\\,(1-{1})"]),
+            }
+        }
+        Operation::Complement([a, g]) => spell(&own, &[name(a), name(g)], ["(1 − {0}) ∘ {1}", "(1-{0})\\odot\\,{1}"]),
+        Operation::Between { gradient, of: [a, b] } => {
+            spell(&own, &[name(gradient), name(a), name(b)], ["{0} ∘ ({1} − {2})", "{0}\\odot\\,({1}-{2})"])
         }
         Operation::Logarithms(of) => spell(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),
         Operation::CrossEntropy { target, logarithms } => {

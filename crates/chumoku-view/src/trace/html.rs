@@ -105,6 +105,9 @@ impl Trace {
         if let Some(cut) = self.cut {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| cut.to_text(lang)));
         }
+        if let Some(loss) = &self.loss {
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| loss.to_text(lang)));
+        }
         for agreement in &self.agreements {
             let _ = writeln!(out, "<p class=\"note stale\">{}</p>", both(|lang| agreement.to_text(lang)));
         }
@@ -159,7 +162,7 @@ impl Trace {
             both(|lang| step.title(lang)),
             step.formula
                 .as_ref()
-                .map_or_else(|| both(|lang| words::given(lang).into()), |formula| lowered(&formula.text))
+                .map_or_else(|| both(|lang| step.given(lang).into()), |formula| lowered(&formula.text))
         );
         let grid = Grid::of(self, step, [options.size; 2], options.digits);
         let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));

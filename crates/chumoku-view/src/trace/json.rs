@@ -3,6 +3,8 @@
 use super::expansion::{Expansion, Form};
 use super::grid::plain;
 use super::shown::{Trace, TraceStep};
+use super::traced_loss::TracedLoss;
+use chumoku::explain::LossTarget;
 use chumoku::lang::Lang;
 use ndarray::Array2;
 use serde_json::{Value, json};
@@ -32,7 +34,13 @@ impl Trace {
             let differences = agreement.largest_differences.iter();
             let differences: serde_json::Map<_, _> =
                 differences.map(|(name, x)| ((*name).into(), number(*x))).collect();
-            json!({ "precision": agreement.precision, "largest_differences": differences })
+            let gradients = agreement.largest_gradient_differences.iter();
+            let gradients: serde_json::Map<_, _> = gradients.map(|(name, x)| ((*name).into(), number(*x))).collect();
+            json!({
+                "precision": agreement.precision,
+                "largest_differences": differences,
+                "largest_gradient_differences": gradients,
+            })
         });
         let model = self.place.map(|place| {
             let [layer, head] = [place.layer + 1, place.head + 1];
@@ -51,7 +59,36 @@ impl Trace {
             "classes": self.classes,
             "steps": self.steps.iter().map(|step| step.to_json(lang)).collect::<Value>(),
             "cut": cut,
+            "loss": self.loss.as_ref().map(|loss| loss.to_json(lang)),
             "agreements": agreements.collect::<Value>(),
+        })
+    }
+}
+
+impl TracedLoss {
+    fn to_json(&self, lang: Lang) -> Value {
+        let (target, class) = match &self.target {
+            LossTarget::Class(_, label) => ("class", Some(label)),
+            LossTarget::NextTokens => ("next_tokens", None),
+            LossTarget::Translation => ("translation", None),
+        };
+        let (matrix, step) = &self.step;
+        json!({
+            "of": target,
+            "class": class,
+            "value": number(self.value),
+            "arriving": self.arriving,
+            "partial": self.partial,
+            "step": {
+                "of": matrix,
+                "learning_rate": step.learning_rate,
+                "beta1": step.beta1,
+                "beta2": step.beta2,
+                "epsilon": step.epsilon,
+                "weight_decay": step.weight_decay,
+                "step": step.step,
+            },
+            "text": self.to_text(lang),
         })
     }
 }

@@ -16,6 +16,8 @@ pub enum StepKind {
     Plain,
     /// The derivative of an activation at each number that it was applied to.
     Slope,
+    /// The gradient of the sum that a gate is the σ, or tanh, of.
+    Inside,
     /// The derivatives of one row of a softmax with respect to each number that it was made of.
     Jacobian,
     /// The running mean of a parameter's gradients before a step of AdamW.
@@ -40,12 +42,13 @@ use StepKind::*;
 
 impl StepKind {
     /// All of them, in the order of a trace.
-    pub(super) const ALL: [StepKind; 14] = [
+    pub(super) const ALL: [StepKind; 15] = [
         Value,
         Gradient,
         GradientPart,
         Plain,
         Slope,
+        Inside,
         Jacobian,
         FirstMomentBefore,
         SecondMomentBefore,
@@ -65,6 +68,7 @@ impl StepKind {
             GradientPart => "gradient_part",
             Plain => "before_gamma_and_beta",
             Slope => "derivative",
+            Inside => "gradient_inside",
             Jacobian => "jacobian",
             FirstMomentBefore => "first_moment_before",
             SecondMomentBefore => "second_moment_before",
@@ -82,6 +86,7 @@ impl StepKind {
         Some(match self {
             Value => "",
             Gradient => "d",
+            Inside => "ds_",
             FirstMoment => "m_",
             SecondMoment => "v_",
             CorrectedFirst => "m_hat_",
@@ -108,6 +113,7 @@ impl StepKind {
                 format!("{}\u{302}{}", &letter[..first], &letter[first..])
             }
             Slope => format!("f′({through})"),
+            Inside => format!("ds({letter})"),
             Jacobian => format!("J_{through}({letter})"),
             FirstMomentBefore => format!("m₀({letter})"),
             SecondMomentBefore => format!("v₀({letter})"),
@@ -128,6 +134,7 @@ impl StepKind {
             GradientPart => ("Part of the gradient: ", "勾配の一部："),
             Plain => ("Before γ and β: ", "γ と β の前："),
             Slope => ("Derivative: ", "導関数："),
+            Inside => ("Gradient inside the gate: ", "ゲートの中の勾配："),
             Jacobian => ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列："),
             FirstMomentBefore => ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント："),
             SecondMomentBefore => ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント："),

@@ -53,13 +53,16 @@ impl Trace {
         if let Some(cut) = self.cut {
             let _ = writeln!(body, "{}\n", escaped(&cut.to_text(lang)));
         }
+        if let Some(loss) = &self.loss {
+            let _ = writeln!(body, "{}\n", escaped(&loss.to_text(lang)));
+        }
         for (i, step) in self.steps.iter().enumerate() {
             let formula = match &step.formula {
                 Some(formula) => formula.latex.clone(),
                 None => latex_symbol(&step.symbol),
             };
             let given =
-                if step.formula.is_none() { format!(" ({})", escaped(words::given(lang))) } else { String::new() };
+                if step.formula.is_none() { format!(" ({})", escaped(step.given(lang))) } else { String::new() };
             let letters = step.letters.clone().map(|letter| match letter.split_once("d_") {
                 Some((before, index)) => {
                     format!("{}d_{{\\mathrm{{{index}}}}}", before.replace('·', "\\cdot "))

@@ -4,7 +4,7 @@ use super::formula::root_of;
 use super::json::{matrix, number};
 use super::operation::{Angles, Curve, NormGradient, Operation, StepId};
 use super::quantity::Quantity;
-use super::recurrence::Before;
+use super::recurrence::{Before, Later};
 use super::shown::{Trace, TraceStep};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
@@ -147,10 +147,20 @@ fn of_operation(operation: &Operation, columns: usize) -> Option<Named> {
         Operation::Moment { before, gradient, keep, is_square } => {
             ("Moment", vec![Some(*gradient), *before], json!({ "keep": keep, "square": is_square }))
         }
-        Operation::Before(Before { cell, sums, weight, bias, first: [h, c], is_state }) => {
-            let of = vec![Some(*sums), Some(*weight), *bias, *h, *c];
-            ("Before", of, json!({ "cell": cell.name(), "state": is_state }))
+        Operation::Before(before) => {
+            let (of, settings) = of_recurrence(before);
+            ("Before", of, settings)
         }
+        Operation::Later(Later { before, gradient }) => {
+            let (mut of, settings) = of_recurrence(before);
+            of.push(Some(*gradient));
+            ("Later", of, settings)
+        }
+        Operation::GateGradient { gate, gradient, is_tanh } => {
+            ("GateGradient", all(&[*gate, *gradient]), json!({ "tanh": is_tanh }))
+        }
+        Operation::Complement(pair) => ("Complement", all(pair), json!({})),
+        Operation::Between { gradient, of: [a, b] } => ("Between", all(&[*gradient, *a, *b]), json!({})),
         Operation::Gate { terms: [(a, i), (b, j)], width, is_tanh } => {
             ("Gate", all(&[*a, *b]), json!({ "from": [i, j], "width": width, "tanh": is_tanh }))
         }
@@ -169,4 +179,11 @@ fn of_operation(operation: &Operation, columns: usize) -> Option<Named> {
     };
     let Value::Object(settings) = settings else { return None };
     Some((name, of, settings))
+}
+
+/// The operands of a recurrence, and its other settings.
+fn of_recurrence(
+    Before { cell, sums, weight, bias, first: [h, c], is_state }: &Before,
+) -> (Vec<Option<StepId>>, Value) {
+    (vec![Some(*sums), Some(*weight), *bias, *h, *c], json!({ "cell": cell.name(), "state": is_state }))
 }

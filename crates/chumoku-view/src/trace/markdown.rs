@@ -42,6 +42,9 @@ impl Trace {
         if let Some(cut) = self.cut {
             let _ = writeln!(out, "{}\n", cut.to_text(lang));
         }
+        if let Some(loss) = &self.loss {
+            let _ = writeln!(out, "{}\n", escaped(&loss.to_text(lang)));
+        }
         if depth != Depth::All {
             let [step, formula, shape] = match lang {
                 crate::Lang::En => ["step", "formula", "shape"],
@@ -52,7 +55,7 @@ impl Trace {
         for (i, step) in self.steps.iter().enumerate() {
             let formula = match &step.formula {
                 Some(formula) => format!("${}$", formula.latex),
-                None => format!("${}$ {}", super::formula::latex_symbol(&step.symbol), words::given(lang)),
+                None => format!("${}$ {}", super::formula::latex_symbol(&step.symbol), step.given(lang)),
             };
             if depth != Depth::All {
                 let _ = writeln!(out, "| {} | {} | {formula} | {} |", i + 1, step.title(lang), step.shape());

@@ -2,10 +2,11 @@
 //! the model answers, and how far the model's own are from them.
 
 use super::example::WorkedExample;
+use super::model_loss::{add_gradients, add_step, differences, said};
 use super::options::{Diagonal, Options};
 use super::quantity::Quantity;
 use super::shown::{Agreement, Trace};
-use chumoku::explain::{Recorded, RecordedAnswer, RecordedAttention};
+use chumoku::explain::{LossTarget, Recorded, RecordedAnswer, RecordedAttention};
 use chumoku::nn::{LayerNorm, LinearMatrices, NormKind, NormRecord};
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
@@ -114,13 +115,22 @@ impl Worked for Recorded {
         };
         if let Some(answer) = &self.answer {
             give_answer(&mut example, answer);
+            if let Some(LossTarget::Class(class, _)) = self.loss.as_ref().map(|loss| &loss.target) {
+                let target = Array2::from_shape_fn((1, answer.labels.len()), |(_, j)| f64::from(j == *class));
+                example.inputs.insert(Quantity::Target, vec![target]);
+            }
         }
         example
     }
 
     /// How far the model's own numbers are from those worked out.
     fn agreement(&self, precision: Precision) -> Result<Agreement, String> {
-        let program = self.example().program()?;
+        let mut program = self.example().program()?;
+        let mut of_gradients = Vec::new();
+        if let Some(loss) = &self.loss {
+            add_gradients(&mut program, self, loss)?;
+            of_gradients = differences(&program, loss);
+        }
         let largest = |quantity, head, own: &Array2<f64>| {
             let worked = program.find(quantity, head).map(|id| program.value(id));
             let worked = worked.ok_or_else(|| {
@@ -140,25 +150,29 @@ impl Worked for Recorded {
             weights = weights.max(largest(Quantity::Weights, head, own)?);
         }
         let residual = largest(Quantity::Residual, None, &of.sum)?;
-        let mut differences = vec![(Quantity::Weights.name(), weights), (Quantity::Residual.name(), residual)];
+        let mut found = vec![(Quantity::Weights.name(), weights), (Quantity::Residual.name(), residual)];
         if let Some(network) = &of.feed_forward {
             let last =
                 [Quantity::FinalNorm2, Quantity::Residual2].into_iter().find(|&end| program.find(end, None).is_some());
             let last = last.unwrap_or(Quantity::Residual2);
-            differences.push((last.name(), largest(last, None, &network.output)?));
+            found.push((last.name(), largest(last, None, &network.output)?));
         }
         if let Some(vector) = &self.vector {
             let ends = [Quantity::Vector, Quantity::DenseTanh, Quantity::Dense, Quantity::Pooled];
             let last = ends.into_iter().find(|&end| program.find(end, None).is_some()).unwrap_or(Quantity::Pooled);
-            differences.push((last.name(), largest(last, None, &vector.vector)?));
+            found.push((last.name(), largest(last, None, &vector.vector)?));
         }
         if let Some(answer) = &self.answer {
-            differences.push((
+            found.push((
                 Quantity::Probabilities.name(),
                 largest(Quantity::Probabilities, None, &shares(&answer.record.logits))?,
             ));
         }
-        Ok(Agreement { precision: precision.name().into(), largest_differences: differences })
+        Ok(Agreement {
+            precision: precision.name().into(),
+            largest_differences: found,
+            largest_gradient_differences: of_gradients,
+        })
     }
 }
 
@@ -207,7 +221,8 @@ fn shares(logits: &Array2<f64>) -> Array2<f64> {
 }
 
 impl Trace {
-    /// Every step of one attention of a model; `name` is what the model is called.
+    /// Every step of one attention of a model; `name` is what the model is called. Where the record has a loss, its gradients
+    /// follow, and a step of AdamW on one matrix.
     ///
     /// # Errors
     /// If the attention is of a kind that worked examples do not have.
@@ -216,8 +231,13 @@ impl Trace {
             |problem: String| Error::Setting(tr!("tracing the model: {problem}", "モデルのトレース: {problem}"));
         let RecordedAttention { place, source, tokens, key_tokens, cut, exact, own } = attention;
         let example = WorkedExample { title: name.into(), source, tokens, key_tokens, ..exact.example() };
-        let mut trace = example.trace(place.head).map_err(fault)?;
+        let trace = match &exact.loss {
+            None => example.trace(place.head),
+            Some(loss) => example.traced(place.head, |program| add_step(program, &exact, loss)),
+        };
+        let mut trace = trace.map_err(fault)?;
         (trace.place, trace.cut) = (Some(place), cut);
+        trace.loss = exact.loss.as_ref().map(|loss| said(&trace, loss));
         trace.agreements.push(exact.agreement(Precision::Highest).map_err(fault)?);
         if let Some((precision, own)) = own {
             trace.agreements.push(own.agreement(precision).map_err(fault)?);

@@ -1,7 +1,7 @@
 //! What an operation is made of.
 
 use super::operation::{Angles, NormGradient, Operation, StepId};
-use super::recurrence::Before;
+use super::recurrence::{Before, Later};
 
 impl Operation {
     /// The same operation of other steps.
@@ -22,6 +22,7 @@ impl Operation {
             | Operation::TransposedProduct(pair)
             | Operation::Difference { of: pair, .. }
             | Operation::ColumnProducts(pair)
+            | Operation::Complement(pair)
             | Operation::Update { moments: pair, .. } => pair.iter_mut().collect(),
             Operation::Product { factors, bias } => factors.iter_mut().chain(bias).collect(),
             Operation::ProductsTransposed { pairs, added } => pairs.iter_mut().flatten().chain(added).collect(),
@@ -47,6 +48,7 @@ impl Operation {
             | Operation::Shares { of: a, sums: b }
             | Operation::CrossEntropy { target: a, logarithms: b }
             | Operation::Placed { of: a, gradient: b, .. }
+            | Operation::GateGradient { gate: a, gradient: b, .. }
             | Operation::Stepped { of: a, update: b, .. }
             | Operation::Turned { of: a, angles: Angles::Given(b), .. } => vec![a, b],
             Operation::Exponentials { of, largest } => [of].into_iter().chain(largest).collect(),
@@ -56,13 +58,19 @@ impl Operation {
             Operation::NormGradient(NormGradient { of, plain, gamma, gradient, .. }) => {
                 [of, plain, gradient].into_iter().chain(gamma).collect()
             }
-            Operation::Before(Before { sums, weight, bias, first, .. }) => {
-                [sums, weight].into_iter().chain(bias).chain(first.iter_mut().flatten()).collect()
+            Operation::Before(before) => of_recurrence(before),
+            Operation::Later(Later { before, gradient }) => {
+                [gradient].into_iter().chain(of_recurrence(before)).collect()
             }
+            Operation::Between { gradient, of: [a, b] } => vec![gradient, a, b],
             Operation::Gate { terms, .. } => terms.iter_mut().map(|(id, _)| id).collect(),
             Operation::Gated { pairs, .. } => pairs.iter_mut().flatten().collect(),
             Operation::UnitGradient { of, unit, gradient } => vec![of, unit, gradient],
             Operation::Moment { before, gradient, .. } => [gradient].into_iter().chain(before).collect(),
         }
     }
+}
+
+fn of_recurrence(Before { sums, weight, bias, first, .. }: &mut Before) -> Vec<&mut StepId> {
+    [sums, weight].into_iter().chain(bias).chain(first.iter_mut().flatten()).collect()
 }

@@ -1,7 +1,7 @@
 //! The operations of a worked example, each defined once, for numbers and for intervals of numbers.
 
 use super::number::Scalar;
-use super::recurrence::{Before, logistic};
+use super::recurrence::{Before, Later, logistic};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
@@ -85,6 +85,14 @@ pub(crate) enum Operation {
     Gate { terms: [(StepId, usize); 2], width: usize, is_tanh: bool },
     /// `A ∘ B + C ∘ D`, or `(1 − A) ∘ B + C ∘ D`.
     Gated { pairs: [[StepId; 2]; 2], is_complement: bool },
+    /// What gradient each token is handed by the one after it.
+    Later(Later),
+    /// `G ∘ Y ∘ (1 − Y)`, or `G ∘ (1 − Y²)`: of what is inside a gate Y, σ or tanh, with its gradient G.
+    GateGradient { gate: StepId, gradient: StepId, is_tanh: bool },
+    /// `(1 − A) ∘ G`.
+    Complement([StepId; 2]),
+    /// `G ∘ (A − B)`.
+    Between { gradient: StepId, of: [StepId; 2] },
     /// `ln(A)`.
     Logarithms(StepId),
     /// `−Σ T ∘ L / rows` of targets T and the logarithms L of probabilities, one number; a share of 0 takes nothing.
@@ -161,6 +169,10 @@ impl Operation {
             | Operation::UnitGradient { of: a, .. }
             | Operation::Moment { gradient: a, .. }
             | Operation::Corrected { of: a, .. }
+            | Operation::Complement([a, _])
+            | Operation::Between { gradient: a, .. }
+            | Operation::GateGradient { gate: a, .. }
+            | Operation::Later(Later { gradient: a, .. })
             | Operation::Update { moments: [a, _], .. }
             | Operation::Stepped { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::Mixture([a, b]) => (of(*a).0, of(*b).1),
@@ -312,6 +324,15 @@ impl Operation {
                 let first = if *is_complement { S::of(1.0).sub(a) } else { a };
                 first.mul(x).add(value(*c)[at].mul(value(*d)[at]))
             }),
+            Operation::Later(later) => later.apply(value),
+            Operation::GateGradient { gate, gradient, is_tanh } => each(value(*gate), |at, y| {
+                let (g, one) = (value(*gradient)[at], S::of(1.0));
+                if *is_tanh { g.mul(one.sub(y.square())) } else { g.mul(y).mul(one.sub(y)) }
+            }),
+            Operation::Complement([a, g]) => each(value(*a), |at, x| S::of(1.0).sub(x).mul(value(*g)[at])),
+            Operation::Between { gradient, of: [a, b] } => {
+                each(value(*gradient), |at, g| g.mul(value(*a)[at].sub(value(*b)[at])))
+            }
             Operation::CrossEntropy { target, logarithms } => {
                 let (target, logarithms) = (value(*target), value(*logarithms));
                 let terms = target.iter().zip(&logarithms);

@@ -67,30 +67,71 @@ const angle = ([a, given], { speeds, sign }, i, j) => {
   return { t: i * (sign * (given ? given[0][pair] : speeds[pair])), other: a[i][j < half ? j + half : pair], side: j < half ? -1 : 1 };
 };
 
-// What a recurrent network hands from each token to the next: recurrence.rs.
-const recurrence = ([sums, weight, bias, h0, c0], { cell, state }) => {
-  const n = weight.length;
-  let h = h0 ? h0[0] : Array(n).fill(0), c = c0 ? c0[0] : Array(n).fill(0);
+// A recurrent network, token by token: recurrence.rs.
+const tokens = ([sums, weight, bias, h0, c0], cell) => {
+  const n = weight.length, all = f => Array.from({ length: n }, (_, j) => f(j));
+  let before = [h0 ? h0[0] : all(() => 0), c0 ? c0[0] : all(() => 0)];
   return sums.map(row => {
-    const before = state ? c : h, old = [h, c];
-    const own = k => old[0].reduce((s, x, i) => s + x * weight[i][k], bias ? bias[0][k] : 0);
-    const at = (gate, j) => row[gate * n + j] + own(gate * n + j);
-    const next = h.map((_, j) => {
-      if (cell === 'rnn') return [Math.tanh(at(0, j)), old[1][j]];
-      if (cell === 'lstm') {
-        const to = logistic(at(1, j)) * old[1][j] + logistic(at(0, j)) * Math.tanh(at(2, j));
-        return [logistic(at(3, j)) * Math.tanh(to), to];
-      }
-      const [r, z] = [logistic(at(0, j)), logistic(at(1, j))], to = Math.tanh(row[2 * n + j] + r * own(2 * n + j));
-      return [(1 - z) * to + z * old[0][j], old[1][j]];
-    });
-    [h, c] = [next.map(x => x[0]), next.map(x => x[1])];
-    return before;
+    const [h, c] = before, own = weight[0].map((_, k) => h.reduce((s, x, i) => s + x * weight[i][k], bias ? bias[0][k] : 0));
+    const at = gate => j => row[gate * n + j] + own[gate * n + j], gate = k => all(j => logistic(at(k)(j)));
+    let gates = [], after = [];
+    if (cell === 'rnn') {
+      gates = [all(j => Math.tanh(at(0)(j)))];
+      after = [gates[0], c];
+    } else if (cell === 'lstm') {
+      const [i, f, o] = [gate(0), gate(1), gate(3)], g = all(j => Math.tanh(at(2)(j))), to = all(j => f[j] * c[j] + i[j] * g[j]);
+      gates = [i, f, g, o];
+      after = [all(j => o[j] * Math.tanh(to[j])), to];
+    } else {
+      const [r, z] = [gate(0), gate(1)], to = all(j => Math.tanh(row[2 * n + j] + r[j] * own[2 * n + j]));
+      gates = [r, z, to];
+      after = [all(j => (1 - z[j]) * to[j] + z[j] * h[j]), c];
+    }
+    const token = { before, own, gates, after };
+    before = after;
+    return token;
   });
+};
+// What a recurrent network hands from each token to the next.
+const recurrence = (of, { cell, state }) => tokens(of, cell).map(token => token.before[state ? 1 : 0]);
+const ofTanh = (y, d) => d * (1 - y * y), ofLogistic = (y, d) => d * y * (1 - y);
+// And what gradient from each to the one before.
+const later = (of, { cell, state }) => {
+  const weight = of[1], given = of[5], n = weight.length, nothing = () => Array(n).fill(0), found = [];
+  let handed = [nothing(), nothing()];
+  const all = tokens(of, cell);
+  for (let t = all.length - 1; t >= 0; t--) {
+    found.unshift(handed[state ? 1 : 0]);
+    const { before, own, gates, after } = all[t], inside = Array(weight[0].length).fill(0), straight = nothing(), ofState = nothing();
+    given[t].forEach((x, j) => {
+      const dh = x + handed[0][j], y = k => gates[k][j];
+      if (cell === 'rnn') inside[j] = ofTanh(after[0][j], dh);
+      else if (cell === 'lstm') {
+        const tanh = Math.tanh(after[1][j]), dc = ofTanh(tanh, dh * y(3)) + handed[1][j];
+        inside[j] = ofLogistic(y(0), dc * y(2));
+        inside[n + j] = ofLogistic(y(1), dc * before[1][j]);
+        inside[2 * n + j] = ofTanh(y(2), dc * y(0));
+        inside[3 * n + j] = ofLogistic(y(3), dh * tanh);
+        ofState[j] = dc * y(1);
+      } else {
+        const fresh = ofTanh(y(2), dh * (1 - y(1)));
+        inside[j] = ofLogistic(y(0), fresh * own[2 * n + j]);
+        inside[n + j] = ofLogistic(y(1), dh * (before[0][j] - y(2)));
+        inside[2 * n + j] = fresh * y(0);
+        straight[j] = dh * y(1);
+      }
+    });
+    handed = [weight.map((row, j) => row.reduce((s, w, k) => s + w * inside[k], straight[j])), ofState];
+  }
+  return found;
 };
 
 const operations = {
   Before: recurrence,
+  Later: later,
+  GateGradient: ([a, g], { tanh }) => each(a, (y, i, j) => tanh ? ofTanh(y, g[i][j]) : ofLogistic(y, g[i][j])),
+  Complement: ([a, g]) => each(a, (x, i, j) => (1 - x) * g[i][j]),
+  Between: ([g, a, b]) => each(g, (x, i, j) => x * (a[i][j] - b[i][j])),
   Gate: ([a, b], { from, width, tanh }) => grid(a.length, width, (i, j) => {
     const x = a[i][from[0] + j] + b[i][from[1] + j];
     return tanh ? Math.tanh(x) : logistic(x);

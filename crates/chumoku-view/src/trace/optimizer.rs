@@ -7,6 +7,7 @@ use super::operation::{Operation, StepId};
 use super::program::Program;
 use super::quantity::Quantity;
 use chumoku::tr;
+use chumoku_kernels::AdamW;
 use ndarray::Array2;
 use std::collections::HashMap;
 
@@ -22,6 +23,8 @@ pub(crate) struct Optimizer {
     step: u32,
     /// The moments before it, where they are not 0.
     before: HashMap<(StepKind, Quantity), Array2<f64>>,
+    /// The only parameter that takes it, where others do not; what the new one comes to is not computed then.
+    only: Option<Quantity>,
 }
 
 /// What a setting must be, and how that is said in English and in Japanese.
@@ -88,13 +91,27 @@ impl Optimizer {
             weight_decay: number("weight_decay", 0.01, natural)?,
             step,
             before,
+            only: None,
         })
+    }
+
+    /// The step of one parameter alone.
+    pub(super) fn of(step: &AdamW, only: Quantity) -> Optimizer {
+        Optimizer {
+            learning_rate: step.learning_rate,
+            keep: [step.beta1, step.beta2],
+            epsilon: step.epsilon,
+            weight_decay: step.weight_decay,
+            step: u32::try_from(step.step).unwrap_or(u32::MAX),
+            before: HashMap::new(),
+            only: Some(only),
+        }
     }
 }
 
 impl Program {
     /// Adds a step of AdamW for each parameter that has a gradient (Loshchilov and Hutter 2019), and the steps to the loss
-    /// with the new ones. Vectors do not decay.
+    /// with the new ones; or of one parameter alone. Vectors do not decay.
     ///
     /// # Errors
     /// If a moment has another shape than its parameter, or there is none of it.
@@ -107,6 +124,9 @@ impl Program {
         let mut after = HashMap::new();
         for id in parameters {
             let quantity = self.step(id).quantity;
+            if optimizer.only.is_some_and(|only| only != quantity) {
+                continue;
+            }
             let Some(gradient) = self.find_kind(StepKind::Gradient, quantity, None) else { continue };
             after.insert(id, self.adamw(optimizer, id, gradient)?);
         }
@@ -119,7 +139,7 @@ impl Program {
                 "optimizer.{key}.{name}: inputs.{name} と、そこから導かれる損失が必要です"
             ));
         }
-        let Some(loss) = self.find(Quantity::Loss, None) else { return Ok(()) };
+        let Some(loss) = self.find(Quantity::Loss, None).filter(|_| optimizer.only.is_none()) else { return Ok(()) };
         for id in 0..=loss {
             let mut operation = self.step(id).operation.clone();
             let is_changed = operation.operands_mut().into_iter().any(|of| after.contains_key(of));

@@ -362,7 +362,9 @@ impl Quantity {
         self.is_matrix()
             || matches!(
                 self,
-                NormGamma
+                InputB
+                    | HiddenB
+                    | NormGamma
                     | NormBeta
                     | BQ
                     | BK
@@ -386,7 +388,7 @@ impl Quantity {
 
     /// Whether it is a parameter of two dimensions, which decays.
     pub(super) fn is_matrix(self) -> bool {
-        matches!(self, WQ | WK | WV | WO | W1 | WGate | W2 | DenseW | ClassW)
+        matches!(self, InputW | HiddenW | WQ | WK | WV | WO | W1 | WGate | W2 | DenseW | ClassW)
     }
 
     /// Whether it is shown once more after a step of training.

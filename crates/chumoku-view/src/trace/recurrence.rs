@@ -1,4 +1,5 @@
-//! The recurrence of an RNN, LSTM or GRU, for numbers and for intervals: what each token is given by the one before it.
+//! The recurrence of an RNN, LSTM or GRU, for numbers and for intervals: what each token is given by the one before it, and
+//! what gradient by the one after it.
 
 use super::number::Scalar;
 use super::quantity::Quantity;
@@ -32,46 +33,152 @@ impl Before {
         if self.is_state { Quantity::CellState } else { Quantity::StepOutput }
     }
 
-    /// The recurrence as `chumoku_kernels::Cell` describes it.
+    /// What hands it on: H′ or C′.
+    pub(super) fn by(&self) -> Quantity {
+        if self.is_state { Quantity::PreviousState } else { Quantity::Previous }
+    }
+
+    /// What each token is given.
     pub(super) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Array2<S> {
+        let which = usize::from(self.is_state);
+        let hidden = value(self.weight).nrows();
+        rows(self.tokens(value).iter().map(|token| &token.before[which]), hidden)
+    }
+
+    /// The recurrence as `chumoku_kernels::Cell` describes it.
+    fn tokens<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Vec<Token<S>> {
         let (sums, weight) = (value(self.sums), value(self.weight));
         let hidden = weight.nrows();
         let first = |which: usize| match self.first[which] {
             Some(id) => value(id).row(0).to_vec(),
             None => vec![S::of(0.0); hidden],
         };
-        let (mut h, mut c) = (first(0), first(1));
-        let mut found = Array2::from_elem((sums.nrows(), hidden), S::of(0.0));
-        for (t, mut row) in found.rows_mut().into_iter().enumerate() {
-            row.iter_mut().zip(if self.is_state { &c } else { &h }).for_each(|(to, x)| *to = *x);
+        let mut before = [first(0), first(1)];
+        let mut found = Vec::with_capacity(sums.nrows());
+        for t in 0..sums.nrows() {
             let of_state = |column: usize| {
                 let bias = self.bias.map_or(S::of(0.0), |bias| value(bias)[[0, column]]);
-                h.iter().zip(weight.column(column)).fold(bias, |sum, (h, w)| sum.add(h.mul(*w)))
+                before[0].iter().zip(weight.column(column)).fold(bias, |sum, (h, w)| sum.add(h.mul(*w)))
             };
-            let gate = |gate: usize, j: usize| [sums[[t, gate * hidden + j]], of_state(gate * hidden + j)];
-            let sum = |which: usize, j: usize| {
-                let [x, s] = gate(which, j);
+            let own: Vec<S> = (0..weight.ncols()).map(of_state).collect();
+            let terms = |gate: usize, j: usize| [sums[[t, gate * hidden + j]], own[gate * hidden + j]];
+            let all = |of_gate: &dyn Fn(usize) -> S| (0..hidden).map(of_gate).collect::<Vec<S>>();
+            let sum = |gate: usize, j: usize| {
+                let [x, s] = terms(gate, j);
                 x.add(s)
             };
-            let next: Vec<[S; 2]> = (0..hidden)
-                .map(|j| match self.cell {
-                    Cell::Rnn => [sum(0, j).tanh(), c[j]],
-                    Cell::Lstm => {
-                        let [i, f, o] = [0, 1, 3].map(|which| logistic(sum(which, j)));
-                        let state = f.mul(c[j]).add(i.mul(sum(2, j).tanh()));
-                        [o.mul(state.tanh()), state]
-                    }
-                    Cell::Gru => {
-                        let [r, z] = [0, 1].map(|which| logistic(sum(which, j)));
-                        let [x, s] = gate(2, j);
-                        let n = x.add(r.mul(s)).tanh();
-                        [S::of(1.0).sub(z).mul(n).add(z.mul(h[j])), c[j]]
-                    }
-                })
-                .collect();
-            h = next.iter().map(|both| both[0]).collect();
-            c = next.iter().map(|both| both[1]).collect();
+            let (gates, after) = match self.cell {
+                Cell::Rnn => {
+                    let h = all(&|j| sum(0, j).tanh());
+                    (vec![h.clone()], [h, before[1].clone()])
+                }
+                Cell::Lstm => {
+                    let [i, f, o] = [0, 1, 3].map(|which| all(&|j| logistic(sum(which, j))));
+                    let g = all(&|j| sum(2, j).tanh());
+                    let c = all(&|j| f[j].mul(before[1][j]).add(i[j].mul(g[j])));
+                    let h = all(&|j| o[j].mul(c[j].tanh()));
+                    (vec![i, f, g, o], [h, c])
+                }
+                Cell::Gru => {
+                    let [r, z] = [0, 1].map(|which| all(&|j| logistic(sum(which, j))));
+                    let n = all(&|j| {
+                        let [x, s] = terms(2, j);
+                        x.add(r[j].mul(s)).tanh()
+                    });
+                    let h = all(&|j| S::of(1.0).sub(z[j]).mul(n[j]).add(z[j].mul(before[0][j])));
+                    (vec![r, z, n], [h, before[1].clone()])
+                }
+            };
+            found.push(Token { before: std::mem::replace(&mut before, after.clone()), own, gates, after });
         }
         found
     }
+}
+
+/// What a recurrent network computes at one token.
+struct Token<S> {
+    /// h and c of the token before.
+    before: [Vec<S>; 2],
+    /// What h adds to each gate: h W_h + b_h.
+    own: Vec<S>,
+    /// The gates, in PyTorch's order.
+    gates: Vec<Vec<S>>,
+    /// h and c.
+    after: [Vec<S>; 2],
+}
+
+impl<S: Scalar> Token<S> {
+    /// The gradients of what it was given, from that of its h and what of that of its c does not come through h.
+    fn back(&self, cell: Cell, weight: ArrayView2<'_, S>, dh: &[S], later: &[S]) -> [Vec<S>; 2] {
+        let hidden = dh.len();
+        let one = S::of(1.0);
+        let of_tanh = |y: S, d: S| d.mul(one.sub(y.square()));
+        let of_logistic = |y: S, d: S| d.mul(y).mul(one.sub(y));
+        // Of what is inside each gate as far as it comes of h, and of what else was given.
+        let mut inside = vec![S::of(0.0); weight.ncols()];
+        let [mut straight, mut of_state] = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
+        for (j, &d) in dh.iter().enumerate() {
+            match (cell, &self.gates[..]) {
+                (Cell::Lstm, [i, f, g, o]) => {
+                    let tanh = self.after[1][j].tanh();
+                    let dc = of_tanh(tanh, d.mul(o[j])).add(later[j]);
+                    inside[j] = of_logistic(i[j], dc.mul(g[j]));
+                    inside[hidden + j] = of_logistic(f[j], dc.mul(self.before[1][j]));
+                    inside[2 * hidden + j] = of_tanh(g[j], dc.mul(i[j]));
+                    inside[3 * hidden + j] = of_logistic(o[j], d.mul(tanh));
+                    of_state[j] = dc.mul(f[j]);
+                }
+                (Cell::Gru, [r, z, n]) => {
+                    let new = of_tanh(n[j], d.mul(one.sub(z[j])));
+                    inside[j] = of_logistic(r[j], new.mul(self.own[2 * hidden + j]));
+                    inside[hidden + j] = of_logistic(z[j], d.mul(self.before[0][j].sub(n[j])));
+                    inside[2 * hidden + j] = new.mul(r[j]);
+                    straight[j] = d.mul(z[j]);
+                }
+                _ => inside[j] = of_tanh(self.after[0][j], d),
+            }
+        }
+        let back = weight
+            .rows()
+            .into_iter()
+            .zip(straight)
+            .map(|(row, straight)| row.iter().zip(&inside).fold(straight, |sum, (w, d)| sum.add(w.mul(*d))));
+        [back.collect(), of_state]
+    }
+}
+
+/// The gradient that each token's H, or C, is handed by the token after it; 0 of the last.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Later {
+    /// What H, or C, was handed on by.
+    pub(crate) before: Before,
+    /// The gradient of H that does not come through later tokens.
+    pub(crate) gradient: usize,
+}
+
+impl Later {
+    /// Backpropagation through time (Werbos 1990), from the last token to the first.
+    pub(super) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Array2<S> {
+        let (given, weight) = (value(self.gradient), value(self.before.weight));
+        let hidden = weight.nrows();
+        let mut handed = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
+        let mut found = Vec::new();
+        for (t, token) in self.before.tokens(&value).iter().enumerate().rev() {
+            let dh: Vec<S> = given.row(t).iter().zip(&handed[0]).map(|(own, later)| own.add(*later)).collect();
+            let before = token.back(self.before.cell, weight, &dh, &handed[1]);
+            found.push(std::mem::replace(&mut handed, before)[usize::from(self.before.is_state)].clone());
+        }
+        rows(found.iter().rev(), hidden)
+    }
+}
+
+/// A matrix of rows.
+fn rows<'a, S: Scalar + 'a>(rows: impl ExactSizeIterator<Item = &'a Vec<S>>, width: usize) -> Array2<S> {
+    let mut found = Array2::from_elem((rows.len(), width), S::of(0.0));
+    found
+        .rows_mut()
+        .into_iter()
+        .zip(rows)
+        .for_each(|(mut to, from)| to.iter_mut().zip(from).for_each(|(to, x)| *to = *x));
+    found
 }

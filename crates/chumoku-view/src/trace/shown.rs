@@ -7,6 +7,7 @@ use super::kind::StepKind;
 use super::operation::{Operation, StepId};
 use super::program::{Program, Step};
 use super::quantity::{Axis, Quantity};
+use super::traced_loss::TracedLoss;
 use chumoku::explain::{ModelPlace, TextCut};
 use chumoku::lang::Lang;
 use chumoku_kernels::Cell;
@@ -38,6 +39,8 @@ pub struct Trace {
     pub agreements: Vec<Agreement>,
     /// What of a text was read, where it is not all.
     pub cut: Option<TextCut>,
+    /// What the gradients of a model's trace are of, where it has some.
+    pub loss: Option<TracedLoss>,
 }
 
 /// A step of a [`Trace`].
@@ -103,6 +106,9 @@ pub struct Agreement {
     pub precision: String,
     /// The largest difference of each quantity, by its name.
     pub largest_differences: Vec<(&'static str, f64)>,
+    /// The largest difference of the gradient of each, by its name, relative to the largest number of that gradient; nothing
+    /// where there are no gradients.
+    pub largest_gradient_differences: Vec<(&'static str, f64)>,
 }
 
 impl TraceStep {
@@ -157,13 +163,17 @@ impl WorkedExample {
     /// As [`WorkedExample::trace`], and if there is no loss, or a step that it follows from has no rule for its gradient.
     pub fn trace_backward(&self, head: usize) -> Result<Trace, String> {
         self.traced(head, |program| {
-            program.backward()?;
+            program.backward(None)?;
             self.optimizer.as_ref().map_or(Ok(()), |optimizer| program.optimize(optimizer))
         })
     }
 
     /// The steps and what `more` adds to them.
-    fn traced(&self, head: usize, more: impl FnOnce(&mut Program) -> Result<(), String>) -> Result<Trace, String> {
+    pub(super) fn traced(
+        &self,
+        head: usize,
+        more: impl FnOnce(&mut Program) -> Result<(), String>,
+    ) -> Result<Trace, String> {
         if !self.figures.is_empty() {
             return Err(chumoku::tr!(
                 "this example is about sizes, not matrices: `chumoku check` checks it, `chumoku count` counts",
@@ -218,6 +228,7 @@ impl WorkedExample {
             others: others.into_iter().map(|id| step(&program, id, heads)).collect(),
             agreements: Vec::new(),
             cut: None,
+            loss: None,
         })
     }
 }

@@ -109,6 +109,9 @@ impl Trace {
         if let Some(cut) = self.cut {
             out.wrapped(INDENT, &cut.to_text(lang), Paint::against);
         }
+        if let Some(loss) = &self.loss {
+            out.wrapped(INDENT, &loss.to_text(lang), plainly);
+        }
         match options.depth {
             Depth::All => {
                 for (i, step) in self.steps.iter().enumerate() {
@@ -139,7 +142,7 @@ impl Trace {
             out.wrapped(0, &heading, Paint::strong);
             out.wrapped(INDENT, &shape, Paint::quiet);
         }
-        out.wrapped(INDENT, step.formula.as_ref().map_or(words::given(lang), |formula| &formula.text), plainly);
+        out.wrapped(INDENT, step.formula.as_ref().map_or(step.given(lang), |formula| &formula.text), plainly);
         self.matrix(step, options, out);
         if let Some(expanded) = step.expanded([digits, TERMS], false, lang) {
             out.wrapped(INDENT, &expanded, plainly);
@@ -236,7 +239,7 @@ impl Trace {
             let formula = step
                 .formula
                 .as_ref()
-                .map_or_else(|| format!("{} {}", step.symbol, words::given(lang)), |formula| formula.text.clone());
+                .map_or_else(|| format!("{} {}", step.symbol, step.given(lang)), |formula| formula.text.clone());
             let number = paint.quiet(&right(&format!("{}.", i + 1), digits));
             let room = out.width.saturating_sub(digits + 1 + display_width(tail) + 2);
             // A line stays a line where it can: the tail is what cannot be left out.

@@ -94,6 +94,12 @@ const expansions = {
     `${tanh ? 'tanh' : 'σ'}(${plain(a[i][from[0] + j])} + ${signed(b[i][from[1] + j])})`,
   Gated: ([a, b, c, d], { complement }, i, j) =>
     products([[complement ? 1 - a[i][j] : a[i][j], b[i][j]], [c[i][j], d[i][j]]]),
+  GateGradient: ([a, g], { tanh }, i, j) => () => {
+    const y = signed(a[i][j]);
+    return tanh ? `${plain(g[i][j])}·(1 − ${y}²)` : `${plain(g[i][j])}·${y}·(1 − ${y})`;
+  },
+  Complement: ([a, g], p, i, j) => products([[1 - a[i][j], g[i][j]]]),
+  Between: ([g, a, b], p, i, j) => () => `${plain(g[i][j])}·(${plain(a[i][j])} − ${signed(b[i][j])})`,
   Slope: ([a], { curve }, i, j) => () => {
     const x = plain(a[i][j]), s = plain(logistic(a[i][j]));
     return { relu: `[${x} > 0]`, tanh: `1 − tanh(${x})²`, gelu: `Φ(${x}) + ${x}·φ(${x})`, silu: `${s}·(1 + ${x}·(1 − ${s}))` }[curve];

@@ -1,5 +1,6 @@
 //! What traces say, in English and Japanese.
 
+use super::kind::StepKind;
 use super::shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 use chumoku::lang::Lang;
 
@@ -63,6 +64,16 @@ impl TraceCheck {
     }
 }
 
+impl TraceStep {
+    /// What is said where a step has no formula.
+    pub(super) fn given(&self, lang: Lang) -> &'static str {
+        match self.kind {
+            StepKind::Gradient => lang.pick("given: what arrives from above", "与えられた値（上の層から届く）"),
+            _ => lang.pick("given", "与えられた値"),
+        }
+    }
+}
+
 impl Agreement {
     /// A sentence.
     #[must_use]
@@ -70,9 +81,18 @@ impl Agreement {
         let precision = &self.precision;
         let differences = self.largest_differences.iter().map(|(name, x)| format!("{name} {}", small(*x)));
         let list = differences.collect::<Vec<_>>().join(", ");
+        let of_gradients = self.largest_gradient_differences.iter().map(|(name, x)| format!("{name} {}", small(*x)));
+        let of_gradients = of_gradients.collect::<Vec<_>>().join(", ");
+        let more = match (lang, of_gradients.is_empty()) {
+            (_, true) => String::new(),
+            (Lang::En, _) => format!("; of gradients, relative to the largest number of each: {of_gradients}"),
+            (Lang::Ja, _) => format!("。勾配（それぞれの最大値に対する割合）: {of_gradients}"),
+        };
         match lang {
-            Lang::En => format!("largest difference from what the model computed at precision {precision}: {list}"),
-            Lang::Ja => format!("モデルが精度 {precision} で計算した値との最大の差: {list}"),
+            Lang::En => {
+                format!("largest difference from what the model computed at precision {precision}: {list}{more}")
+            }
+            Lang::Ja => format!("モデルが精度 {precision} で計算した値との最大の差: {list}{more}"),
         }
     }
 }
@@ -120,10 +140,6 @@ pub(super) fn is_no_number(lang: Lang) -> &'static str {
         "An entry is not a number (such as -0.5), or a target does not sum to 1: nothing was computed with it.",
         "数値（-0.5 など）でない入力か、和が 1 でない正解があり、計算には使っていません。",
     )
-}
-
-pub(super) fn given(lang: Lang) -> &'static str {
-    lang.pick("given", "与えられた値")
 }
 
 /// What a word looks at most, for a step of weights: for its first row.

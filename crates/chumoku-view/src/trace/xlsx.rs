@@ -7,7 +7,6 @@ use super::operation::Operation;
 use super::quantity::Quantity;
 use super::shown::{Trace, TraceStep};
 use super::text::TraceOptions;
-use super::words;
 use chumoku::lang::Lang;
 use chumoku::lang::clean_text;
 use chumoku::{Error, Result};
@@ -127,7 +126,10 @@ impl Trace {
                 match is_there(step) {
                     true => self.block(sheet, &layout, step, options)?,
                     false => {
-                        let said = lang.pick("given, and left out here", "与えられた値（ここでは省略）");
+                        let said = match step.kind {
+                            StepKind::Value => lang.pick("given, and left out here", "与えられた値（ここでは省略）"),
+                            _ => lang.pick("left out here", "ここでは省略"),
+                        };
                         sheet.write_with_format(top + 1, FIRST, said, &quiet)?;
                     }
                 }
@@ -170,7 +172,8 @@ impl Trace {
              here as numbers, which do not change.",
             "フィードフォワードネットワークの重みは多すぎるので省略し、それとの積は変化しない数値として示す。",
         );
-        cut + given + &other + if is_whole { "" } else { left_out }
+        let loss = self.loss.as_ref().map_or(String::new(), |loss| loss.to_text(lang) + lang.pick(" ", ""));
+        cut + &loss + given + &other + if is_whole { "" } else { left_out }
     }
 
     /// A step: its formula, its labels and its numbers.
@@ -190,7 +193,7 @@ impl Trace {
         let (whole, computed) = (Format::new(), Format::new().set_num_format(&decimals));
         let (rows, columns) = step.value.dim();
         let first = layout.blocks[&step.id].row;
-        let formula = step.formula.as_ref().map_or(words::given(lang), |formula| &formula.text);
+        let formula = step.formula.as_ref().map_or(step.given(lang), |formula| &formula.text);
         sheet.write_with_format(first - 2, FIRST, formula, &quiet)?;
         for j in 0..columns {
             let label = super::grid::label(self, step.axes()[1], j);

@@ -67,3 +67,40 @@ pub(crate) fn stepped() -> Value {
         "m": { "b_class": [0.1, -0.2, 0.05] }, "v": { "b_class": [0.01, 0.02, 0.5] } });
     file
 }
+
+/// Recurrent networks with a loss: of the last token's output, of the mean of all, and of each; from outputs and cell states of
+/// their own; and one that takes a step of AdamW.
+pub(crate) fn recurrents() -> Vec<Value> {
+    let number = |k: usize| (((k * 37 + 11) % 41) as f64 / 20.0 - 1.0) * 0.8;
+    let matrix = |rows: usize, columns: usize, from: usize| -> Value {
+        (0..rows).map(|i| (0..columns).map(|j| number(from + i * columns + j)).collect::<Value>()).collect()
+    };
+    let file = |cell: &str, gates: usize, options: Value, inputs: Value| {
+        let width = 2 * gates;
+        let mut file = json!({
+            "inputs": {
+                "X": matrix(4, 3, 0), "W_x": matrix(3, width, 5), "b_x": matrix(1, width, 9)[0], "W_h": matrix(2, width, 14),
+                "b_h": matrix(1, width, 23)[0], "W_class": matrix(2, 3, 31), "target": [[0, 1, 0]]
+            },
+            "options": { "cell": cell }
+        });
+        for (key, more) in [("inputs", inputs), ("options", options)] {
+            for (name, value) in more.as_object().unwrap() {
+                file[key][name] = value.clone();
+            }
+        }
+        file
+    };
+    let each = json!([[1, 0, 0], [0, 1, 0], [0.5, 0.25, 0.25], [0, 0, 1]]);
+    let mut all = vec![
+        file("rnn", 1, json!({ "pooling": "last" }), json!({})),
+        file("rnn", 1, json!({}), json!({ "h_0": [0.3, -0.4], "target": each })),
+        file("lstm", 4, json!({ "pooling": "last" }), json!({ "h_0": [0.3, -0.4], "c_0": [-0.2, 0.7] })),
+        file("lstm", 4, json!({ "pooling": "mean" }), json!({})),
+        file("gru", 3, json!({ "pooling": "last", "unit_length": true }), json!({ "h_0": [0.3, -0.4] })),
+        file("gru", 3, json!({}), json!({ "target": each })),
+    ];
+    all[3]["optimizer"] = json!({ "learning_rate": 0.1, "weight_decay": 0.1 });
+    all[4]["optimizer"] = json!({ "learning_rate": 0.1 });
+    all
+}

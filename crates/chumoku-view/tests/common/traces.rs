@@ -59,6 +59,7 @@ pub(crate) fn wide() -> Trace {
     trace.agreements = vec![Agreement {
         precision: "highest".into(),
         largest_differences: vec![("weights", 1.5e-8), ("residual", 2.1e-7)],
+        largest_gradient_differences: Vec::new(),
     }];
     trace
 }

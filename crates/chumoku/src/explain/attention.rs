@@ -1,13 +1,17 @@
 //! One attention of a model while it reads a text: what it was given and what it made, number by number.
 
 use super::TextCut;
+use super::loss::{LossTarget, RecordedLoss};
 use super::vector::{Recorded, RecordedAnswer};
 use crate::lang::Lang;
 use crate::models::TranslatorPart;
 use crate::params::Params;
 use crate::text::TextTokenizer;
-use crate::{Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, tr};
+use crate::{
+    Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, tr, usual_step,
+};
 use chumoku_kernels::Precision;
+use std::cell::Cell;
 
 /// The layer and head to look at, from 0; the last layer unless it is said.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,6 +169,19 @@ impl TextClassifier {
     /// # Errors
     /// If the text is empty, there is no such layer or head, or the model is a recurrent network.
     pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
+        self.recorded(text, place, None)
+    }
+
+    /// The same, and the gradients of the loss of a class or, without one, of the class that the network holds most probable.
+    ///
+    /// # Errors
+    /// As [`TextClassifier::record`], and if the model does not choose one class, or has none of that name.
+    pub fn record_backward(&self, text: &str, place: AttentionPlace, class: Option<&str>) -> Result<RecordedAttention> {
+        let class = self.class_of_loss(class)?;
+        self.recorded(text, place, Some(class))
+    }
+
+    fn recorded(&self, text: &str, place: AttentionPlace, class: Option<Option<u32>>) -> Result<RecordedAttention> {
         not_empty(text)?;
         let Some(encoder) = self.config.model.body.transformer() else {
             return Err(Error::Setting(tr!(
@@ -185,18 +202,28 @@ impl TextClassifier {
             key_tokens: Vec::new(),
             cut,
         };
+        // What is most probable is so at any precision.
+        let chosen = Cell::new(class.flatten());
         recorded(&self.params, self.config.precision, label, |params| {
-            let record = self.model.record(params, &ids, layer)?;
-            let (attention, record) = record.ok_or_else(|| {
+            let found = match class {
+                None => self.model.record(params, &ids, layer)?.map(|(attention, record)| (attention, record, None)),
+                Some(_) => {
+                    let found = self.model.record_backward(params, &ids, layer, chosen.get())?;
+                    found.map(|(attention, record, loss)| (attention, record, Some(loss)))
+                }
+            };
+            let (attention, record, loss) = found.ok_or_else(|| {
                 Error::Setting(tr!(
                     "this model has no attention to trace",
                     "このモデルにはトレースするアテンションがありません"
                 ))
             })?;
+            chosen.set(loss.as_ref().map(|loss| loss.class));
             let is_behind = layer + 1 == encoder.num_layers;
             let answer = RecordedAnswer { labels: self.labels().to_vec(), is_behind, record };
             let answer = self.config.problem.is_one_class().then_some(answer);
-            Ok(Recorded { answer, ..Recorded::from(attention) })
+            let loss = loss.map(|loss| RecordedLoss::of_class(loss, self.labels(), usual_step::CLASSIFIER));
+            Ok(Recorded { answer, loss, ..Recorded::from(attention) })
         })
     }
 }
@@ -209,6 +236,18 @@ impl TextGenerator {
     /// # Errors
     /// If the text is empty, or there is no such layer or head.
     pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
+        self.recorded(text, place, false)
+    }
+
+    /// The same, and the gradients of the mean loss of the text's tokens, each after those before it.
+    ///
+    /// # Errors
+    /// As [`TextGenerator::record`], and if the text has only one token.
+    pub fn record_backward(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
+        self.recorded(text, place, true)
+    }
+
+    fn recorded(&self, text: &str, place: AttentionPlace, with_loss: bool) -> Result<RecordedAttention> {
         not_empty(text)?;
         let encoder = &self.config.model.encoder;
         let layer = place.check([encoder.num_layers, encoder.num_heads])?;
@@ -222,8 +261,20 @@ impl TextGenerator {
             key_tokens: Vec::new(),
             cut,
         };
-        let record = |params: &Params<f32>| Ok(self.model.record(params, &ids, layer)?.into());
-        recorded(&self.params, self.config.precision, label, record)
+        if with_loss && ids.len() < 2 {
+            return Err(Error::Setting(tr!(
+                "gradients: expected a text of at least 2 tokens, for the model to predict the second of; found 1",
+                "勾配: モデルが次のトークンを予測できるよう、2 トークン以上のテキストが必要ですが、1 トークンです"
+            )));
+        }
+        recorded(&self.params, self.config.precision, label, |params| {
+            if !with_loss {
+                return Ok(self.model.record(params, &ids, layer)?.into());
+            }
+            let (attention, loss, gradients) = self.model.record_backward(params, &ids, layer)?;
+            let loss = RecordedLoss::of_tokens(LossTarget::NextTokens, loss, gradients, usual_step::LANGUAGE_MODEL);
+            Ok(Recorded { loss: Some(loss), ..attention.into() })
+        })
     }
 }
 
@@ -269,6 +320,30 @@ impl TextTranslator {
         part: TranslatorPart,
         place: AttentionPlace,
     ) -> Result<RecordedAttention> {
+        self.recorded((source, target), part, place, false)
+    }
+
+    /// The same, and the gradients of the mean loss of the tokens that are written.
+    ///
+    /// # Errors
+    /// As [`TextTranslator::record`].
+    pub fn record_backward(
+        &self,
+        source: &str,
+        target: Option<&str>,
+        part: TranslatorPart,
+        place: AttentionPlace,
+    ) -> Result<RecordedAttention> {
+        self.recorded((source, target), part, place, true)
+    }
+
+    fn recorded(
+        &self,
+        (source, target): (&str, Option<&str>),
+        part: TranslatorPart,
+        place: AttentionPlace,
+        with_loss: bool,
+    ) -> Result<RecordedAttention> {
         not_empty(source)?;
         let model = &self.config.model;
         let layer = place.check(match part {
@@ -309,7 +384,14 @@ impl TextTranslator {
             key_tokens,
             cut,
         };
-        let record = |params: &Params<f32>| Ok(self.model.record(params, &pair, part, layer)?.into());
-        recorded(&self.params, self.config.precision, label, record)
+        recorded(&self.params, self.config.precision, label, |params| {
+            if !with_loss {
+                return Ok(self.model.record(params, &pair, part, layer)?.into());
+            }
+            let (attention, loss, gradients) = self.model.record_backward(params, &pair, part, layer)?;
+            let step = usual_step::translator(model.encoder.d_model);
+            let loss = RecordedLoss::of_tokens(LossTarget::Translation, loss, gradients, step);
+            Ok(Recorded { loss: Some(loss), ..attention.into() })
+        })
     }
 }

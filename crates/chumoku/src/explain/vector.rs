@@ -1,6 +1,7 @@
 //! What a model computes while it reads a text: one attention, and what comes of the vectors of the text's tokens in the end,
 //! the text's own vector or a classifier's answer.
 
+use super::loss::RecordedLoss;
 use crate::models::AnswerRecord;
 use crate::nn::{AttentionRecord, Offsets, Pooling, Tokens};
 use crate::params::Params;
@@ -18,6 +19,8 @@ pub struct Recorded {
     pub vector: Option<RecordedVector>,
     /// At its end, where it chooses a class.
     pub answer: Option<RecordedAnswer>,
+    /// Its loss, with the gradients, where they were asked for.
+    pub loss: Option<RecordedLoss>,
 }
 
 /// How the vectors of a text's tokens became the probabilities of classes.
@@ -59,7 +62,7 @@ pub struct RecordedDense {
 
 impl From<AttentionRecord> for Recorded {
     fn from(attention: AttentionRecord) -> Recorded {
-        Recorded { attention, vector: None, answer: None }
+        Recorded { attention, vector: None, answer: None, loss: None }
     }
 }
 
@@ -98,7 +101,7 @@ impl Recorded {
             is_unit_length: model.sentence.normalize,
             vector: vector.mapv(f64::from),
         };
-        Ok(Recorded { attention, vector: Some(vector), answer: None })
+        Ok(Recorded { vector: Some(vector), ..Recorded::from(attention) })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::params::{Layout, Params};
 use crate::pretrained::DecoderOrigin;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{Bounds, TextGenerator, TextGeneratorConfig};
-use crate::{ModelKind, Result, tr};
+use crate::{ModelKind, Result, tr, usual_step};
 use chumoku_kernels::{Philox, Precision, halt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -116,12 +116,12 @@ impl LanguageModelPlan {
             patience: (epochs / 3).max(3),
             batch_tokens,
             parts: parts_for(batch_tokens),
-            learning_rate: 2e-3,
+            learning_rate: usual_step::LANGUAGE_MODEL.learning_rate,
             embedding_rate: 1.0,
             head_rate: 1.0,
             warmup_share: 0.05,
-            weight_decay: 0.1,
-            beta2: 0.99,
+            weight_decay: usual_step::LANGUAGE_MODEL.weight_decay,
+            beta2: usual_step::LANGUAGE_MODEL.beta2,
             clip_norm: 1.0,
             label_smoothing: 0.0,
             average_decay: 0.998,

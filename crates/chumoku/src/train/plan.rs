@@ -7,6 +7,7 @@ use crate::nn::{
     AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Network, NormOrder, Pooling, PositionKind,
 };
 use crate::params::{LowRank, Params};
+use crate::usual_step;
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -252,12 +253,12 @@ impl Plan {
             patience: (epochs / 3).max(6),
             batch_tokens,
             parts: parts_for(batch_tokens),
-            learning_rate: 1e-3,
+            learning_rate: usual_step::CLASSIFIER.learning_rate,
             embedding_rate: 0.3,
             head_rate: 1.0,
             warmup_share: 0.05,
-            weight_decay: 0.1,
-            beta2: 0.98,
+            weight_decay: usual_step::CLASSIFIER.weight_decay,
+            beta2: usual_step::CLASSIFIER.beta2,
             clip_norm: 1.0,
             label_smoothing: 0.1,
             average_decay: 0.995,

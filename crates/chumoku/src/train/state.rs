@@ -3,6 +3,7 @@
 use super::Settings;
 use super::schedule::learning_rate;
 use crate::params::Params;
+use crate::usual_step;
 use crate::{Error, Result, tr};
 use chumoku_kernels::{AdamW, Precision, adamw_step, move_average, sum_of_squares};
 use std::sync::Arc;
@@ -111,9 +112,9 @@ impl State {
             let of_head = if name.starts_with(HEAD) { settings.head_rate } else { 1.0 };
             let options = AdamW {
                 learning_rate: rate * of_embedding * of_head,
-                beta1: 0.9,
+                beta1: usual_step::CLASSIFIER.beta1,
                 beta2: settings.beta2,
-                epsilon: 1e-8,
+                epsilon: usual_step::CLASSIFIER.epsilon,
                 // Biases and norms are not pulled to 0.
                 weight_decay: if shape.len() > 1 { settings.weight_decay } else { 0.0 },
                 step,

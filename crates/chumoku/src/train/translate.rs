@@ -20,7 +20,7 @@ use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, 
 use crate::params::{Layout, Params};
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit, unspaced_share};
 use crate::text_translator::{TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
-use crate::{Error, ModelKind, Result, tr};
+use crate::{Error, ModelKind, Result, tr, usual_step};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,7 +69,8 @@ impl TranslatorPlan {
         joint_vocabulary: bool,
     ) -> TranslatorPlan {
         let is_large = tokens > if unit == Unit::Characters { 4 * MANY } else { MANY };
-        let [layers, decoder_layers, width] = if is_large { [3, 3, 256] } else { [2, 1, 128] };
+        let [layers, decoder_layers, width] = if is_large { [3, 3, usual_step::LARGE_TRANSLATOR] } else { [2, 1, 128] };
+        let step = usual_step::translator(width);
         let budget = if is_large { 10_000_000 } else { 2_500_000 };
         let epochs = (budget / tokens.max(1)).clamp(3, 60) as u64;
         let batch_tokens = if is_large { 4096 } else { 1024 };
@@ -105,12 +106,12 @@ impl TranslatorPlan {
             patience: (epochs / 4).max(3),
             batch_tokens,
             parts: parts_for(batch_tokens),
-            learning_rate: if is_large { 1e-3 } else { 3e-3 },
+            learning_rate: step.learning_rate,
             embedding_rate: 1.0,
             head_rate: 1.0,
             warmup_share: 0.1,
-            weight_decay: 0.01,
-            beta2: 0.98,
+            weight_decay: step.weight_decay,
+            beta2: step.beta2,
             clip_norm: 1.0,
             // Of a word there may be another; of a character of a date there is not.
             label_smoothing: if unit == Unit::Characters { 0.0 } else { 0.1 },

@@ -1,0 +1,89 @@
+//! The gradients of a model's loss, added to the steps of its trace: from the loss or, below the last layer, from what arrives
+//! there from above.
+
+use super::kind::StepKind;
+use super::optimizer::Optimizer;
+use super::program::Program;
+use super::quantity::Quantity;
+use super::shown::{Trace, TraceStep};
+use super::traced_loss::TracedLoss;
+use chumoku::explain::{AnswerGradients, Recorded, RecordedLoss};
+use ndarray::Array2;
+
+/// The matrix that takes a step.
+const STEPPED: Quantity = Quantity::WQ;
+
+/// What the layer comes to: the last of its steps.
+fn end(program: &Program) -> Option<usize> {
+    let ends = [Quantity::FinalNorm2, Quantity::Residual2, Quantity::FinalNorm, Quantity::Residual];
+    ends.into_iter().find_map(|quantity| program.find(quantity, None))
+}
+
+/// Adds the gradients of a loss to the steps of what a model computed.
+///
+/// # Errors
+/// If something was computed by an operation that has no rule.
+pub(super) fn add_gradients(program: &mut Program, of: &Recorded, loss: &RecordedLoss) -> Result<(), String> {
+    // From the last layer on everything is there, up to the loss.
+    let is_whole = of.answer.as_ref().is_some_and(|answer| answer.is_behind);
+    let arriving = end(program).filter(|_| !is_whole).map(|id| (id, &loss.layer.output));
+    program.backward(arriving)
+}
+
+/// The same, and a step of AdamW on one matrix.
+pub(super) fn add_step(program: &mut Program, of: &Recorded, loss: &RecordedLoss) -> Result<(), String> {
+    add_gradients(program, of, loss)?;
+    program.optimize(&Optimizer::of(&loss.step, STEPPED))
+}
+
+/// By how much the gradients of the model's own backward pass differ from those worked out, relative to the largest number of
+/// each. Those of biases are left out: that of keys is 0 but for rounding.
+pub(super) fn differences(program: &Program, loss: &RecordedLoss) -> Vec<(&'static str, f64)> {
+    let own = &loss.layer;
+    let [queries, keys, values] = &own.attention.weights;
+    let mut all: Vec<(Quantity, &Array2<f64>)> = vec![
+        (Quantity::X, &own.x),
+        (Quantity::WQ, queries),
+        (Quantity::WK, keys),
+        (Quantity::WV, values),
+        (Quantity::WO, &own.attention.output),
+    ];
+    all.extend(own.norm.iter().map(|norm| (Quantity::NormGamma, &norm.gamma)));
+    if let Some(network) = &own.feed_forward {
+        all.push((Quantity::W1, &network.first.weight));
+        all.extend(network.gate.iter().map(|gate| (Quantity::WGate, &gate.weight)));
+        all.push((Quantity::W2, &network.second.weight));
+    }
+    all.extend(own.feed_forward_norm.iter().map(|norm| (Quantity::Gamma2, &norm.gamma)));
+    if let Some(AnswerGradients { norm, dense, last }) = &loss.answer {
+        all.extend(norm.iter().map(|norm| (Quantity::LastGamma, &norm.gamma)));
+        all.extend(dense.iter().map(|dense| (Quantity::DenseW, &dense.linear.weight)));
+        all.push((Quantity::ClassW, &last.weight));
+    }
+    let off = |(quantity, own): (Quantity, &Array2<f64>)| {
+        let id = program.find_kind(StepKind::Gradient, quantity, None)?;
+        let worked = program.value(id);
+        if worked.dim() != own.dim() {
+            return Some((quantity.name(), f64::INFINITY));
+        }
+        let largest = own.fold(0.0f64, |most, x| most.max(x.abs()));
+        let off = worked.iter().zip(own).map(|(a, b)| (a - b).abs());
+        let off = off.fold(0.0f64, |most, x| if x.is_nan() { f64::INFINITY } else { most.max(x) });
+        Some((quantity.name(), if off == 0.0 { 0.0 } else { off / largest }))
+    };
+    all.into_iter().filter_map(off).collect()
+}
+
+/// What is to be said of the gradients of a trace.
+pub(super) fn said(trace: &Trace, loss: &RecordedLoss) -> TracedLoss {
+    let is_arriving = |step: &&TraceStep| step.kind == StepKind::Gradient && step.formula.is_none();
+    let is_partial = |step: &&TraceStep| step.kind == StepKind::Gradient && step.quantity == Quantity::Memory;
+    let letter = |is_it: &dyn Fn(&&TraceStep) -> bool| trace.steps.iter().find(is_it).map(|step| step.symbol.clone());
+    TracedLoss {
+        target: loss.target.clone(),
+        value: loss.loss,
+        arriving: letter(&is_arriving),
+        partial: letter(&is_partial),
+        step: (STEPPED.symbol().to_owned(), loss.step),
+    }
+}
