@@ -18,7 +18,7 @@ pub use effects::Effects;
 pub use lines::Lines;
 pub use map::{Axis, Map, Scale};
 pub use page::figures_to_html;
-pub(crate) use page::{Player, page};
+pub(crate) use page::{Player, page, program};
 pub use panels::Panels;
 pub use products::{Products, Seen};
 pub use scatter::Scatter;

@@ -28,10 +28,15 @@ pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> Stri
     page(title, figures, Player::default(), lang)
 }
 
+/// The script and the style sheet of such a page.
+pub(crate) fn program(player: Player<'_>) -> [String; 2] {
+    let script = (SCRIPT.to_owned() + player.script).replace("\r\n", "\n");
+    [script, (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &Colours::style()]
+}
+
 /// A page of figures, below what moves.
 pub(crate) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lang: Lang) -> String {
-    let style = (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &Colours::style();
-    let script = (SCRIPT.to_owned() + player.script).replace("\r\n", "\n");
+    let [script, style] = program(player);
     let title = marked_up(title);
     let heading = |figure: &Figure| {
         let (code, text) = (figure.lang.code(), marked_up(&figure.title));

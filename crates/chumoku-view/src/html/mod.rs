@@ -7,6 +7,7 @@ use crate::base64::{self, hash};
 use crate::explained::ExplanationFigures;
 use crate::phrases::{self, KNOWN};
 use crate::picture::Colours;
+use crate::tagged::tagged_program;
 use chumoku::explain::Alignment;
 use chumoku::explain::shorten;
 use chumoku::explain::{Derived, Explanation};
@@ -94,8 +95,8 @@ pub fn house_style() -> &'static str {
     EXPLAIN.style
 }
 
-/// The hashes of the scripts, and of the style sheets, of [`to_html`] and [`alignment_to_html`], as a content security policy
-/// writes them. A page that shows these in frames without an address of their own hands its policy on to them, and must
+/// The hashes of the scripts, and of the style sheets, of [`to_html`], [`alignment_to_html`] and
+/// [`tagged_to_html`](crate::tagged_to_html), as a content security policy writes them. A page that shows these in frames without an address of their own hands its policy on to them, and must
 /// allow them.
 ///
 /// Such a frame's name is `chumoku:` and the end of a link; the page inside then shows no heading of its own, and says in
@@ -105,7 +106,11 @@ pub fn framed_hashes() -> [Vec<String>; 2] {
     let hashes = |part: fn(&Program) -> &'static str| {
         [EXPLAIN, ALIGNMENT].iter().map(|program| content_hash(part(program))).collect::<Vec<String>>()
     };
-    [hashes(|program| program.script), hashes(|program| program.style)]
+    let mut all = [hashes(|program| program.script), hashes(|program| program.style)];
+    for (hashes, text) in all.iter_mut().zip(tagged_program()) {
+        hashes.push(hash(&text));
+    }
+    all
 }
 
 /// The hash of a script or style sheet that stands in a page, as a content security policy writes it.

@@ -3,6 +3,7 @@
 mod page;
 mod text;
 
+pub(crate) use page::tagged_program;
 pub use page::tagged_to_html;
 pub use text::render_tagged;
 

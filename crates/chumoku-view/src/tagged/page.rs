@@ -3,7 +3,7 @@
 use super::{inside, said_against, said_count, said_feature, said_halves, said_method, tagged_figure};
 use crate::coloured::{both, colours, scale, words};
 use crate::explained::{ExplanationFigures, HeadOrder};
-use crate::figure::{Figure, Player, page};
+use crate::figure::{Figure, Player, page, program};
 use crate::marked_up;
 use chumoku::explain::{Against, ExplainedSpan, Explanation, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, clean, clean_text};
@@ -58,7 +58,7 @@ pub fn tagged_to_html(tagged: &TaggedText, attention: Option<(&Explanation, [usi
         let _ = writeln!(element, "<p>{more}</p>");
     }
     element.push_str("</section>\n");
-    let player = Player { element: &element, script: "", style: &(include_str!("tagged.css").to_owned() + &colours()) };
+    let player = Player { element: &element, script: "", style: &style() };
     let both = |of: &dyn Fn(Lang) -> Option<Figure>| match [Lang::En, Lang::Ja].map(of) {
         [Some(en), Some(ja)] => Some([en, ja]),
         _ => None,
@@ -70,6 +70,15 @@ pub fn tagged_to_html(tagged: &TaggedText, attention: Option<(&Explanation, [usi
         figures.extend(both(&|lang| of.rollout(of.layers - 1, lang)));
     }
     page(&said_count(tagged, lang), &figures, player, lang)
+}
+
+fn style() -> String {
+    include_str!("tagged.css").to_owned() + &colours()
+}
+
+/// The script and the style sheet of such a page.
+pub(crate) fn tagged_program() -> [String; 2] {
+    program(Player { style: &style(), ..Player::default() })
 }
 
 fn article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: Lang, element: &mut String) {
