@@ -211,6 +211,28 @@ fn the_step_is_the_first_of_training_by_its_defaults() {
     assert_eq!(kinds, 1, "one matrix takes the step");
 }
 
+/// What was pretrained takes smaller steps, with other settings.
+#[test]
+fn the_step_of_a_fine_tuned_classifier_is_that_of_fine_tuning() {
+    let place = Place::with_bert();
+    let rows: String = (0..40).map(|i| format!("good film {i},pos\nbad film {i},neg\n")).collect();
+    place.write("films.csv", format!("text,label\n{rows}"));
+    place.run(&["train", "films.csv", "--from", "bert", "--epochs", "1", "--out", "films"]).ok();
+    let args = ["trace", "--model", "films", "--text", "a bad film", "--backward", "--format", "json"];
+    let trace = place.run(&args).ok().json();
+    let metrics: Value = serde_json::from_str(&place.read("films/metrics.json")).unwrap();
+    for key in ["learning_rate", "weight_decay", "beta2"] {
+        let (said, plan) = (&trace["loss"]["step"][key], &metrics["plan"][key]);
+        assert!(plan.is_number() && said == plan, "{key}: {said} {plan}");
+    }
+    assert_eq!(trace["loss"]["step"]["weight_decay"], 0.01);
+    let agreements = trace["agreements"].as_array().unwrap();
+    for agreement in agreements.iter().filter(|own| own["precision"] == "highest") {
+        let off = agreement["largest_gradient_differences"].as_object().unwrap();
+        assert!(off.contains_key("W_class") && off.values().all(|x| x.as_f64().unwrap() < NEAR), "{off:?}");
+    }
+}
+
 #[test]
 fn gradients_of_a_language_model_are_those_of_training() {
     let place = Place::new();

@@ -1,4 +1,5 @@
 'use strict';
+// Every page's link, and its place in a frame.
 // What is shown stands in the address, so that a link shows what its sender saw.
 // In a frame of the service's page there is no address: the frame's name holds the link, and the page around is told of it.
 const FRAMED = 'chumoku:', isFramed = parent !== self && self.name.startsWith(FRAMED);

@@ -1,5 +1,6 @@
 //! The step of AdamW that training takes unless it is told otherwise, for training and for whoever shows it.
 
+use crate::nn::EncoderConfig;
 use chumoku_kernels::AdamW;
 
 /// Of a classifier with its own network: the first step on a matrix, at the highest learning rate. Gradients are clipped
@@ -17,4 +18,29 @@ pub(crate) const LARGE_TRANSLATOR: usize = 256;
 pub(crate) fn translator(width: usize) -> AdamW {
     let learning_rate = if width < LARGE_TRANSLATOR { 3e-3 } else { 1e-3 };
     AdamW { learning_rate, weight_decay: 0.01, ..CLASSIFIER }
+}
+
+/// Parameters of an encoder's layers below which it is small: it then takes larger steps, and more of them.
+const SMALL: usize = 8_000_000;
+
+/// Parameters of an encoder's layers from which it is large: it then takes smaller steps.
+const LARGE: usize = 50_000_000;
+
+fn numbers_of_layers(body: &EncoderConfig) -> usize {
+    body.num_layers * body.d_model * (4 * body.d_model + 2 * body.d_ff)
+}
+
+/// Whether what is pretrained is small.
+pub(crate) fn is_small(body: &EncoderConfig) -> bool {
+    numbers_of_layers(body) < SMALL
+}
+
+/// The same of a model that begins pretrained, with the learning rate of Devlin et al. (2019) for models of their size.
+pub(crate) fn fine_tuning(body: &EncoderConfig) -> AdamW {
+    let learning_rate = match numbers_of_layers(body) {
+        ..SMALL => 3e-4,
+        SMALL..LARGE => 5e-5,
+        LARGE.. => 2e-5,
+    };
+    AdamW { learning_rate, beta2: 0.999, weight_decay: 0.01, ..CLASSIFIER }
 }

@@ -30,17 +30,17 @@
   const kinds = new Set(D.kinds.map(kind => kind.key));
   const S = { kind: '', find: '', most: PART };
   const read = () => {
-    const p = new URLSearchParams(location.hash.slice(1));
+    const p = linked();
     S.kind = kinds.has(p.get('kind')) ? p.get('kind') : '';
     S.find = p.get('find') || '';
     S.most = PART;
   };
-  const link = () => {
-    const p = new URLSearchParams(location.hash.slice(1));
+  const keep = () => {
+    const p = linked();
     for (const name of ['kind', 'find']) S[name] ? p.set(name, S[name]) : p.delete(name);
-    try { history.replaceState(null, '', '#' + p); } catch { /* a file on disk may refuse */ }
+    link(p);
   };
-  const set = change => { Object.assign(S, { most: PART }, change); link(); list(); };
+  const set = change => { Object.assign(S, { most: PART }, change); keep(); list(); };
 
   const about = el('p', {}), bar = el('div', { className: 'bar' }), input = el('input', { type: 'search' });
   const state = el('p', { role: 'status' }), head = el('tr', {}), body = el('tbody', {});

@@ -128,21 +128,21 @@
   }
 
   // ---- what moves it ----
-  const link = () => {
-    const p = new URLSearchParams(location.hash.slice(1));
+  const keep = () => {
+    const p = linked();
     p.set('head', S.head + 1);
     p.set('frame', S.frame + 1);
     p.delete('play');
-    try { history.replaceState(null, '', '#' + p); } catch { /* a file on disk may refuse */ }
+    link(p);
   };
   // All of it in eight seconds, but no frame for less than a tenth of a second or more than 0.8; slower without fading.
   const pause = () => still.matches ? 1000 : Math.min(800, Math.max(100, 8000 / count));
-  const go = frame => { S.frame = Math.min(count - 1, Math.max(0, frame)); colour(); if (!S.playing) link(); };
+  const go = frame => { S.frame = Math.min(count - 1, Math.max(0, frame)); colour(); if (!S.playing) keep(); };
   function stop() {
     clearTimeout(timer);
     S.playing = false;
     colour();
-    link();
+    keep();
   }
   function next() {
     go(S.frame + 1);
@@ -159,7 +159,7 @@
   const step = frame => { if (S.playing) stop(); go(frame); };
   button.addEventListener('click', turn);
   slider.addEventListener('input', () => step(Number(slider.value) - 1));
-  select.addEventListener('change', () => { S.head = Number(select.value); draw(); link(); });
+  select.addEventListener('change', () => { S.head = Number(select.value); draw(); keep(); });
   addEventListener('keydown', e => {
     // Elements that have these keys for themselves keep them.
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.('button, input, select, summary, .wide, .picture')) return;
@@ -168,7 +168,7 @@
     e.preventDefault();
   });
   function read() {
-    const p = new URLSearchParams(location.hash.slice(1)), at = (key, most, old) => { const x = Number(p.get(key)); return Number.isInteger(x) && x >= 1 && x <= most ? x - 1 : old; };
+    const p = linked(), at = (key, most, old) => { const x = Number(p.get(key)); return Number.isInteger(x) && x >= 1 && x <= most ? x - 1 : old; };
     S.head = at('head', D.tops.length, S.head);
     S.frame = at('frame', count, S.frame);
     draw();

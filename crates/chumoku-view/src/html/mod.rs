@@ -96,8 +96,8 @@ pub fn house_style() -> &'static str {
 }
 
 /// The hashes of the scripts, and of the style sheets, of [`to_html`], [`alignment_to_html`] and
-/// [`tagged_to_html`](crate::tagged_to_html), as a content security policy writes them. A page that shows these in frames without an address of their own hands its policy on to them, and must
-/// allow them.
+/// [`tagged_to_html`](crate::tagged_to_html), as a content security policy writes them. A page that shows these in frames
+/// without an address of their own hands its policy on to them, and must allow them.
 ///
 /// Such a frame's name is `chumoku:` and the end of a link; the page inside then shows no heading of its own, and says in
 /// messages `{"chumoku": {"height": …}}` how high it is and in `{"chumoku": {"link": …}}` what it shows.

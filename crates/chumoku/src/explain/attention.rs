@@ -222,7 +222,8 @@ impl TextClassifier {
             let is_behind = layer + 1 == encoder.num_layers;
             let answer = RecordedAnswer { labels: self.labels().to_vec(), is_behind, record };
             let answer = self.config.problem.is_one_class().then_some(answer);
-            let loss = loss.map(|loss| RecordedLoss::of_class(loss, self.labels(), usual_step::CLASSIFIER));
+            let step = if self.origin.is_some() { usual_step::fine_tuning(encoder) } else { usual_step::CLASSIFIER };
+            let loss = loss.map(|loss| RecordedLoss::of_class(loss, self.labels(), step));
             Ok(Recorded { answer, loss, ..Recorded::from(attention) })
         })
     }
@@ -272,7 +273,9 @@ impl TextGenerator {
                 return Ok(self.model.record(params, &ids, layer)?.into());
             }
             let (attention, loss, gradients) = self.model.record_backward(params, &ids, layer)?;
-            let loss = RecordedLoss::of_tokens(LossTarget::NextTokens, loss, gradients, usual_step::LANGUAGE_MODEL);
+            let step =
+                if self.origin.is_some() { usual_step::fine_tuning(encoder) } else { usual_step::LANGUAGE_MODEL };
+            let loss = RecordedLoss::of_tokens(LossTarget::NextTokens, loss, gradients, step);
             Ok(Recorded { loss: Some(loss), ..attention.into() })
         })
     }

@@ -3,7 +3,6 @@
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
 use super::parts::{Learnt, parts_for};
-use super::plan::fine_tuning_rate;
 use super::run::{plan_json, run, sha256_of, sha256_of_numbers};
 use super::state::Best;
 use super::text_cards::{self, Facts};
@@ -135,7 +134,7 @@ impl LanguageModelPlan {
         /// As many tokens of context as batches of a text's length have; more see further and take longer.
         const WINDOW: usize = 512;
         let encoder = &model.encoder;
-        let of_body = encoder.num_layers * encoder.d_model * (4 * encoder.d_model + 2 * encoder.d_ff);
+        let step = usual_step::fine_tuning(encoder);
         let epochs = (2_000_000 / count.max(1)).clamp(1, 3) as u64;
         let window = model.max_length.min(WINDOW);
         let mut plan = LanguageModelPlan::new(tokens, count, model.vocab_size);
@@ -145,9 +144,9 @@ impl LanguageModelPlan {
             patience: epochs,
             batch_tokens,
             parts: parts_for(batch_tokens),
-            learning_rate: fine_tuning_rate(of_body),
-            weight_decay: 0.01,
-            beta2: 0.999,
+            learning_rate: step.learning_rate,
+            weight_decay: step.weight_decay,
+            beta2: step.beta2,
             average_decay: 0.99,
             ..plan.settings
         };

@@ -161,12 +161,6 @@ const LONGEST_OF_MANY: usize = 256;
 /// Training tokens from which data are large.
 const MANY: usize = 2_000_000;
 
-/// Parameters of an encoder's layers below which it is small: it then takes larger steps, and more of them.
-const SMALL: usize = 8_000_000;
-
-/// Parameters of an encoder's layers from which it is large: it then takes smaller steps.
-const LARGE: usize = 50_000_000;
-
 /// Token ids from which embeddings stay as they were pretrained: to change them would cost more than all the rest.
 const MANY_TOKENS: usize = 60_000;
 
@@ -174,15 +168,6 @@ const MANY_TOKENS: usize = 60_000;
 fn fine_tuning_batch(rows: usize, tokens: usize) -> usize {
     let batch_rows = (rows / 32).clamp(4, 32);
     (batch_rows * tokens / rows.max(1)).clamp(16 * batch_rows, 4096)
-}
-
-/// The learning rate for what is pretrained: Devlin et al.'s (2019) for models of their size.
-pub(super) fn fine_tuning_rate(numbers_of_layers: usize) -> f64 {
-    match numbers_of_layers {
-        ..SMALL => 3e-4,
-        SMALL..LARGE => 5e-5,
-        LARGE.. => 2e-5,
-    }
 }
 
 impl Shape<'_> {
@@ -281,21 +266,21 @@ impl Plan {
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
         let batch_tokens = fine_tuning_batch(rows, tokens).max(max_tokens);
         let body = model.body.transformer();
-        let of_body = body.map_or(0, |c| c.num_layers * c.d_model * (4 * c.d_model + 2 * c.d_ff));
+        let step = body.map_or(usual_step::CLASSIFIER, usual_step::fine_tuning);
         // A small encoder has more to learn yet.
-        let is_small = of_body < SMALL;
+        let is_small = body.is_none_or(usual_step::is_small);
         let epochs = (30_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(if is_small { 6 } else { 3 }, 20) as u64;
         let settings = Settings {
             epochs,
             patience: epochs,
             batch_tokens,
             parts: parts_for(batch_tokens),
-            learning_rate: fine_tuning_rate(of_body),
+            learning_rate: step.learning_rate,
             embedding_rate: 1.0,
             head_rate: if is_small { 3.0 } else { 20.0 },
             warmup_share: 0.06,
-            weight_decay: 0.01,
-            beta2: 0.999,
+            weight_decay: step.weight_decay,
+            beta2: step.beta2,
             clip_norm: 1.0,
             label_smoothing: 0.1,
             average_decay: 0.995,
