@@ -142,24 +142,70 @@ pub(super) fn changes(
             Ok(found.into_iter().map(|spans| spans.into_iter().map(|span| span.span).collect()).collect())
         };
         let [was, is] = [spans_of(before)?, spans_of(after)?];
-        let worth = |told: &[Vec<Span>]| {
-            let pairs = rows.iter().map(|row| &row.spans[..]).zip(told.iter().map(Vec::as_slice));
-            let all = SpanScores::of(pairs, seed).all;
-            [("span_f1", all.f1), ("precision", all.precision), ("recall", all.recall)].into_iter().collect()
-        };
-        let part = |told: &[Span], truth: &[Span]| {
-            let right = told.iter().filter(|span| truth.contains(span)).count();
-            [2.0 * right as f64, (told.len() + truth.len()) as f64]
-        };
-        let all = is.iter().zip(&was).zip(rows);
-        let parts: Vec<Parts> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();
-        let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
-        let (gain, interval) = ratio_gain(&parts, &texts, seed);
-        let is_taken =
-            |(is, row): &(&Vec<Span>, &SpannedText)| is.iter().any(is_added) && !row.spans.iter().any(is_added);
-        let taken_for_new = is.iter().zip(rows).filter(is_taken).count();
-        let compared = Comparison { before: worth(&was), after: worth(&is), gain, interval, slack: 0.0, taken_for_new };
+        let compared = compared(rows, [&was, &is], &is_added, seed);
         found.push(Change { rows_of, rows: rows.len(), compared });
     }
     Ok(Some(report(&found, "span_f1", further.replays)))
+}
+
+/// What was marked in rows before and after; `is_added` says which spans are of kinds that the old tagger did not know.
+fn compared(
+    rows: &[SpannedText],
+    [was, is]: [&[Vec<Span>]; 2],
+    is_added: &dyn Fn(&Span) -> bool,
+    seed: u64,
+) -> Comparison {
+    let worth = |told: &[Vec<Span>]| {
+        let pairs = rows.iter().map(|row| &row.spans[..]).zip(told.iter().map(Vec::as_slice));
+        let all = SpanScores::of(pairs, seed).all;
+        [("span_f1", all.f1), ("precision", all.precision), ("recall", all.recall)].into_iter().collect()
+    };
+    let part = |told: &[Span], truth: &[Span]| {
+        let right = told.iter().filter(|span| truth.contains(span)).count();
+        [2.0 * right as f64, (told.len() + truth.len()) as f64]
+    };
+    let all = is.iter().zip(was).zip(rows);
+    let parts: Vec<Parts> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();
+    let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+    let (gain, interval) = ratio_gain(&parts, &texts, seed);
+    let is_taken = |(is, row): &(&Vec<Span>, &SpannedText)| is.iter().any(is_added) && !row.spans.iter().any(is_added);
+    let taken_for_new = is.iter().zip(rows).filter(is_taken).count();
+    Comparison { before: worth(was), after: worth(is), gain, interval, slack: 0.0, taken_for_new }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: usize, end: usize, label: &str) -> Span {
+        Span { start, end, label: label.to_owned() }
+    }
+
+    fn row(text: &str, spans: Vec<Span>) -> SpannedText {
+        SpannedText { text: text.to_owned(), words: Vec::new(), spans, line: 0 }
+    }
+
+    #[test]
+    fn old_spans_that_become_new_ones_are_counted() {
+        let rows = [
+            row("Anna waits", vec![span(0, 4, "person")]),
+            row("Oslo is far", vec![span(0, 4, "place")]),
+            row("a book", vec![span(2, 6, "thing")]),
+            row("nothing", vec![]),
+        ];
+        let was = [vec![span(0, 4, "person")], vec![span(0, 4, "place")], vec![], vec![]];
+        let is = [
+            vec![span(0, 4, "person")],
+            vec![span(0, 4, "thing")],
+            vec![span(2, 6, "thing")],
+            vec![span(0, 7, "thing")],
+        ];
+        let found = compared(&rows, [&was, &is], &|span| span.label == "thing", 1);
+        // The town and what was nothing; the book is new in truth.
+        assert_eq!(found.taken_for_new, 2);
+        let share = |worth: &crate::train::comparison::Figures, name: &str| worth[name];
+        assert_eq!((share(&found.before, "precision"), share(&found.before, "recall")), (1.0, 2.0 / 3.0));
+        assert_eq!((share(&found.after, "precision"), share(&found.after, "recall")), (0.5, 2.0 / 3.0));
+        assert!((found.gain - (4.0 / 7.0 - 0.8)).abs() < 1e-12, "{found:?}");
+    }
 }
