@@ -1,11 +1,15 @@
 //! Why a text got its answer: as JSON, and as the page of `chumoku explain --html`.
 
 use crate::model::{Loaded, Model};
-use crate::refusal::Result;
+use crate::refusal::{Refusal, Result};
 use chumoku::explain::{Alignment, AskedSpan, Explanation, Method, TaggedText, shorten, to_json};
 use chumoku::lang::lang;
+use chumoku::{TextTagger, tr};
 use chumoku_view::{alignment_to_html, tagged_to_html, to_html};
 use serde_json::Value;
+
+/// Effects of words on spans that an answer may have: some 100 MB while they are written.
+const MOST_EFFECTS: usize = 100_000;
 
 /// What is asked.
 #[derive(Debug)]
@@ -46,10 +50,29 @@ fn find(loaded: &Loaded, asked: &Explain) -> Result<Found> {
         Model::Embedder(model) => model.explain(text, target, name)?,
         Model::Translator(model) => return Ok(Found::Alignment(Box::new(model.explain(text, target, name)?))),
         Model::Tagger(model) => {
+            check_size(model, text, span.is_some())?;
             return Ok(Found::Tagged(Box::new(model.explain(text, name, span.as_ref(), &mut |_, _| {})?)));
         }
     };
     Ok(Found::Explanation(Box::new(explanation)))
+}
+
+/// Refuses texts whose spans have more effects than fit into an answer: each word has one on each span.
+fn check_size(model: &TextTagger, text: &str, is_one: bool) -> Result<()> {
+    let words = model.config().unit.cut(text).len();
+    if words <= MOST_EFFECTS && is_one || words == 0 {
+        return Ok(());
+    }
+    let spans = if is_one { 1 } else { model.predict(&[text])?.concat().len() };
+    if spans * words <= MOST_EFFECTS {
+        return Ok(());
+    }
+    Err(Refusal::too_large(tr!(
+        "inputs: expected at most {MOST_EFFECTS} effects of words on spans, found {spans} spans times {words} words; ask for one span, as with \
+         \"span\": {{\"start\": 0, \"end\": 4}}, or for a shorter text",
+        "inputs: スパンへの語の影響は {MOST_EFFECTS} 個までですが、{spans} スパン × {words} 語あります。\"span\": {{\"start\": 0, \"end\": 4}} のように\
+         1 つのスパンを指定するか、短いテキストを送ってください"
+    )))
 }
 
 /// What `chumoku explain --json` prints.

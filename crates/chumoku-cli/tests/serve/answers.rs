@@ -64,6 +64,12 @@ fn every_answer_is_the_commands() {
     let span = json!({ "start": 5, "end": 10, "label": "place" });
     assert_eq!(server.asks("/explain", &json!({ "inputs": text, "model": "names", "span": span })), printed[0]);
     assert_eq!(printed[0]["spans"][0]["text"], "waits");
+    // The answer to a long text would have each of its words once for each of its spans.
+    let long = "Anna waits in Oslo. ".repeat(150);
+    let refused = server.refuses("/explain", &json!({ "inputs": long, "model": "names" }), 413, "Validation");
+    assert!(refused.body.contains("effects of words on spans"), "{refused:?}");
+    let one = server.asks("/explain", &json!({ "inputs": long, "model": "names", "span": span }));
+    assert_eq!(one["spans"].as_array().unwrap().len(), 1);
     // Vectors.
     let texts = ["the film was good", "映画"];
     let printed = told(&["embed", "bert", texts[0], texts[1]]);
