@@ -2,10 +2,11 @@
 
 >>> import chumoku.ray, ray
 >>> rows = ray.data.read_parquet("reviews/", include_paths=True)                        # doctest: +SKIP
->>> chumoku.ray.predict(rows, "model", column="review").write_parquet("answers/")       # doctest: +SKIP
+>>> answers = chumoku.ray.predict(rows, "model", column="review")                       # doctest: +SKIP
+>>> chumoku.ray.write_parquet(answers, "answers/")                                      # doctest: +SKIP
 
-:func:`predict`, :func:`embed` and :func:`explain` answer the rows of a dataset of Ray Data, in the order of its rows, and :func:`faults`
-gives those that could not be answered; ``train`` trains on several machines. ``python -m chumoku.ray predict MODEL DATA --out FILE
+:func:`predict`, :func:`embed` and :func:`explain` answer the rows of a dataset of Ray Data, in the order of its rows, :func:`faults` gives
+those that could not be answered, and :func:`write_parquet` writes rows in their order; ``train`` trains on several machines. ``python -m chumoku.ray predict MODEL DATA --out FILE
 --workers N`` writes what ``chumoku predict`` would have written, and ``python -m chumoku.ray train`` trains as the command does.
 """
 
@@ -18,9 +19,9 @@ except ImportError as error:
 
 from typing import Any
 
-from ._data import embed, explain, faults, predict
+from ._data import embed, explain, faults, predict, write_parquet
 
-__all__ = ["embed", "explain", "faults", "predict", "train"]
+__all__ = ["embed", "explain", "faults", "predict", "train", "write_parquet"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, Sequence
 
+import pyarrow.parquet
 import ray.data
+from ray.data.datasource import BlockBasedFileDatasink
 
 from .. import _chumoku, arrow
 
@@ -28,9 +30,10 @@ def predict(
 ) -> ray.data.Dataset:
     """What ``chumoku predict`` answers of each row: the dataset with the columns that :func:`chumoku.arrow.predict` adds.
 
-    Nothing is done before somebody takes rows of the result or writes it (``write_parquet``, ``write_json``, ``write_csv``). Rows keep
-    their order; a worker that is lost is started again and its batches are answered once more, so that no row is missing or twice;
-    and memory does not grow with the data. A row that cannot be answered stays where it is, with the reason in ``error``.
+    Nothing is done before somebody takes rows of the result or writes it (:func:`write_parquet`, or Ray's ``write_json`` and
+    ``write_csv``). Rows keep their order; a worker that is lost is started again and its batches are answered once more, so that no row
+    is missing or twice; and memory does not grow with the data. A row that cannot be answered stays where it is, with the reason in
+    ``error``.
 
     Args:
         dataset: rows with the texts in a column.
@@ -105,6 +108,40 @@ def _faulty(table: Any) -> Any:
     if name is None:
         raise ValueError(f"expected a dataset that was answered, with a column error, got {', '.join(table.column_names[:12])}")
     return table.filter(table[name].is_valid())
+
+
+def write_parquet(
+    dataset: ray.data.Dataset, path: str | os.PathLike[str], *, filesystem: Any = None, min_rows_per_file: int | None = None, **options: Any
+) -> None:
+    """Writes the rows to Parquet files in a folder, in their order.
+
+    Ray's own ``Dataset.write_parquet`` may write the rows of one file in another order, as the writer under it
+    (``pyarrow.dataset.write_dataset`` with several threads) takes parts of a file as they come. The names of the files sort as their
+    rows do. Files that are in the folder stay.
+
+    Args:
+        dataset: rows, answered or not.
+        path: the folder, which is made if it is not there; a URI for a cloud's storage.
+        filesystem: pyarrow's or fsspec's; found from the path if absent.
+        min_rows_per_file: as many rows a file at least, but for the last. If absent, files follow Ray's blocks.
+        options: of ``pyarrow.parquet.write_table`` (``compression="zstd"``, ``row_group_size=…``).
+    """
+    if not isinstance(dataset, ray.data.Dataset):
+        raise TypeError(f"dataset: expected a dataset of Ray Data, got {type(dataset).__name__}")
+    if min_rows_per_file is not None:
+        check("min_rows_per_file", min_rows_per_file)
+    # Nothing is written where an option is wrong.
+    pyarrow.parquet.write_table(pyarrow.table({}), pyarrow.BufferOutputStream(), **options)
+    dataset.write_datasink(_Parquet(os.fspath(path), options, filesystem=filesystem, min_rows_per_file=min_rows_per_file))
+
+
+class _Parquet(BlockBasedFileDatasink):
+    def __init__(self, path: str, options: dict[str, Any], **more: Any) -> None:
+        super().__init__(path, file_format="parquet", **more)
+        self._options = options
+
+    def write_block_to_file(self, block: Any, file: Any) -> None:
+        pyarrow.parquet.write_table(block.to_arrow(), file, **self._options)
 
 
 class Worker:
