@@ -1,6 +1,6 @@
 //! Attention in numbers: traces, checks of worked examples, counts.
 
-use crate::models::trace_model;
+use crate::models::{Traced, trace_model};
 use crate::pages::language;
 use crate::pool;
 use crate::training::error;
@@ -37,21 +37,23 @@ pub(crate) struct Trace(trace::Trace);
 
 #[pymethods]
 impl Trace {
-    /// Of a worked example, called `name` if it has no title; the head is counted from 1.
+    /// Of a worked example, called `name` if it has no title; the head is counted from 1. Backward, with the gradients of its loss.
     #[staticmethod]
-    fn of_example(source: &str, given: &str, head: usize, name: Option<String>) -> PyResult<Self> {
+    fn of_example(source: &str, given: &str, head: usize, backward: bool, name: Option<String>) -> PyResult<Self> {
         let (own, example) = example(source, given)?;
         let name = name.unwrap_or(own);
         let head = head.checked_sub(1).ok_or_else(|| PyValueError::new_err("head: expected from 1 on, got 0"))?;
-        let mut trace = example.trace(head).map_err(|problem| PyValueError::new_err(format!("{name}: {problem}")))?;
+        let traced = if backward { example.trace_backward(head) } else { example.trace(head) };
+        let mut trace = traced.map_err(|problem| PyValueError::new_err(format!("{name}: {problem}")))?;
         if trace.title.is_empty() {
             trace.title = name;
         }
         Ok(Trace(trace))
     }
 
-    /// Of the model in a folder while it reads a text; layer and head are counted from 1.
+    /// Of the model in a folder while it reads a text; layer and head are counted from 1. Backward, with the gradients of its loss.
     #[staticmethod]
+    #[allow(clippy::too_many_arguments)]
     fn of_model(
         py: Python<'_>,
         folder: PathBuf,
@@ -60,13 +62,15 @@ impl Trace {
         part: String,
         layer: Option<usize>,
         head: usize,
+        backward: bool,
     ) -> PyResult<Self> {
         let from_zero = |what: &str, place: usize| {
             place.checked_sub(1).ok_or_else(|| PyValueError::new_err(format!("{what}: expected from 1 on, got 0")))
         };
         let layer = layer.map(|layer| from_zero("layer", layer)).transpose()?;
         let place = AttentionPlace { layer, head: from_zero("head", head)? };
-        let found = pool::run_long(py, || trace_model(&folder, &text, target.as_deref(), &part, place))?;
+        let traced = Traced { part, place, backward };
+        let found = pool::run_long(py, || trace_model(&folder, &text, target.as_deref(), &traced))?;
         found.map(Trace).map_err(|failed| error(&failed))
     }
 

@@ -283,27 +283,57 @@ impl Embedder {
     }
 }
 
-/// The trace of a head of the model in a folder, both counted from 0, while it reads a text.
-pub(crate) fn trace_model(
-    folder: &Path,
-    text: &str,
-    target: Option<&str>,
-    part: &str,
-    place: AttentionPlace,
-) -> Result<Trace, Error> {
-    let attention = match ModelKind::of(folder)? {
-        ModelKind::LanguageModel => TextGenerator::load(folder)?.record(text, place)?,
-        ModelKind::Encoder => TextEmbedder::load(folder, None)?.record(text, place)?,
+/// What of a model is traced: a layer and head, both counted from 0, and whether the gradients of its loss are shown too.
+pub(crate) struct Traced {
+    /// Of a translator: "encoder", "decoder" or else its cross-attention.
+    pub(crate) part: String,
+    pub(crate) place: AttentionPlace,
+    pub(crate) backward: bool,
+}
+
+/// The trace of the model in a folder while it reads a text. The target is a translator's translation, and of a classifier the class
+/// whose loss is traced backward.
+pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, traced: &Traced) -> Result<Trace, Error> {
+    let Traced { part, place, backward } = traced;
+    let kind = ModelKind::of(folder)?;
+    let refused = match kind {
+        ModelKind::Translator => None,
+        ModelKind::Encoder if *backward => {
+            Some(("backward", "a classifier, a language model or a translator, which have a loss"))
+        }
+        ModelKind::Classifier if target.is_some() && !backward => {
+            Some(("target", "backward=True, which shows the gradients of a class"))
+        }
+        ModelKind::Classifier => None,
+        _ => target.map(|_| ("target", "a translator or a classifier")),
+    };
+    if let Some((option, expected)) = refused {
+        let problem = format!("{option}: expected {expected}; this model is {}", kind.describe());
+        return Err(Error::Setting(problem));
+    }
+    let attention = match kind {
+        ModelKind::LanguageModel => {
+            let model = TextGenerator::load(folder)?;
+            if *backward { model.record_backward(text, *place)? } else { model.record(text, *place)? }
+        }
+        ModelKind::Encoder => TextEmbedder::load(folder, None)?.record(text, *place)?,
         ModelKind::Translator => {
-            let part = match part {
+            let part = match part.as_str() {
                 "encoder" => TranslatorPart::Encoder,
                 "decoder" => TranslatorPart::Decoder,
                 _ => TranslatorPart::Cross,
             };
-            TextTranslator::load(folder)?.record(text, target, part, place)?
+            let model = TextTranslator::load(folder)?;
+            match backward {
+                true => model.record_backward(text, target, part, *place)?,
+                false => model.record(text, target, part, *place)?,
+            }
         }
         // Says what is wrong with a model of another kind.
-        _ => TextClassifier::load(folder)?.record(text, place)?,
+        _ => {
+            let model = TextClassifier::load(folder)?;
+            if *backward { model.record_backward(text, *place, target)? } else { model.record(text, *place)? }
+        }
     };
     let name = folder.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());
     Trace::of_model(attention, &name)

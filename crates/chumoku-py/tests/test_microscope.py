@@ -32,8 +32,35 @@ def test_a_trace_has_the_numbers():
     assert found["weights"].dtype == np.float64 and "weights" in found.steps
     assert "weights" in found and "nothing" not in found and list(found) == found.steps and len(found) == len(found.steps)
     assert "Three queries" in str(found) and "Three queries" in found._repr_html_() and "Three queries" in repr(found)
-    with pytest.raises(KeyError, match="the steps are"):
+    with pytest.raises(KeyError, match="the values are those of"):
         found["nothing"]
+
+
+def test_a_trace_backward_has_the_gradients():
+    forward, found = chumoku.trace("review-loss"), chumoku.trace("review-loss", backward=True)
+    assert found.steps == forward.steps and forward.gradients == [] and found.gradients[0] == "logits" and found.gradients[-1] == "X"
+    np.testing.assert_array_equal(found["weights"], forward["weights"])
+
+    def loss(w_class):
+        logits = forward["pooled"] @ w_class + forward["b_class"]
+        return np.log(np.exp(logits).sum()) - logits[0, list(forward["target"][0]).index(1)]
+
+    w, step = forward["W_class"], 1e-6
+    numeric = np.zeros_like(w)
+    for at in np.ndindex(*w.shape):
+        by = np.zeros_like(w)
+        by[at] = step
+        numeric[at] = (loss(w + by) - loss(w - by)) / (2 * step)
+    np.testing.assert_allclose(found.gradient("W_class"), numeric, atol=1e-8)
+    assert np.abs(numeric).max() > 0.01 and "gradients" in repr(found) and "gradients" not in repr(forward)
+    copied = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(copied.gradient("W_Q"), found.gradient("W_Q"))
+    with pytest.raises(KeyError, match="backward=True"):
+        forward.gradient("W_Q")
+    with pytest.raises(KeyError, match="'target'; the gradients are those of logits"):
+        found.gradient("target")
+    with pytest.raises(ValueError, match="loss"):
+        chumoku.trace("two-tokens", backward=True)
 
 
 def test_hidden_keys_are_infinite():
@@ -81,6 +108,10 @@ def test_a_model_is_traced(tmp_path):
         found["Q", 1]
     model.save(tmp_path / "model")
     assert chumoku.trace(model=tmp_path / "model", text="The soup was good.", layer=1, head=2).steps == found.steps
+    # The gradient of a class pulls the other way than that of the other one.
+    zero, one = (chumoku.trace(model=model, text="The soup was good.", target=name, backward=True) for name in ("0", "1"))
+    assert zero.gradients and (zero.gradient("logits") * one.gradient("logits") < 0).all()
+    assert chumoku.trace(model=model, text="The soup was good.", backward=True).data["loss"]["value"] > 0
     counted = chumoku.count(model=model)
     assert counted.data["model"]["parameters"] == counted.parameters
     again = pickle.loads(pickle.dumps(model))
@@ -88,6 +119,8 @@ def test_a_model_is_traced(tmp_path):
     for arguments, error, match in [
         ({"model": model}, TypeError, "text: expected"),
         ({"model": model, "text": "a", "head": 99}, ValueError, "head 99"),
+        ({"model": model, "text": "a", "target": "0"}, ValueError, "backward=True"),
+        ({"model": model, "text": "a", "target": "7", "backward": True}, ValueError, "7"),
         ({"model": model, "text": "a", "layer": 0}, ValueError, "layer: expected from 1"),
         ({"model": model, "text": ""}, ValueError, "empty"),
         ({"model": model, "text": "a", "part": "middle"}, ValueError, "part: expected one of"),

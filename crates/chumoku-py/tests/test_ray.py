@@ -167,6 +167,16 @@ def test_wrong_use_is_said(cluster, models):  # noqa: F811
         chumoku.ray.faults(ray.data.from_items(rows(3))).take_all()
 
 
+def test_a_cluster_that_has_no_room(cluster, models, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(UserWarning, match="the cluster has 2 cores: where a worker takes 2, none is left"):
+        chumoku.ray.predict(ray.data.from_items(rows(3)), models / "classes", cpus=2)
+    # More workers than there is room for: as many as there is room for begin.
+    write(tmp_path / "rows.csv", "csv", 300)
+    assert _command.run(["predict", str(models / "classes"), "rows.csv", "--out", "out", "--workers", "5", "--rows-per-part", "50"]) == 0
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 301
+
+
 def both(place, models, model, file, *flags):
     """The command's output, and that of workers, of the same command line."""
     code = _command.run(["predict", str(models / model), file, "--out", "theirs", "--workers", "2", "--rows-per-part", "150", *flags])

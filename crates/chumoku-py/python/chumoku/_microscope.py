@@ -49,6 +49,7 @@ def trace(
     part: str = "cross",
     layer: int | None = None,
     head: int = 1,
+    backward: bool = False,
 ) -> Trace:
     """Attention step by step, with every number: of a worked example, or of a model while it reads a text.
 
@@ -59,9 +60,11 @@ def trace(
     Args:
         example: the name of a built-in example, a file, or a dictionary as such a file holds it; its matrices may be arrays.
         model: a model folder, trained here or published, or a fitted estimator; then ``text`` is what it reads.
-        target: of a translator, the translation that it is given; its own if absent.
+        target: of a translator, the translation that it is given; its own if absent. Of a classifier, with ``backward``, the class whose
+            loss is taken; the one that it predicts if absent.
         part: of a translator: ``"encoder"``, ``"decoder"`` or ``"cross"``.
         layer, head: which, counted from 1; the last layer if absent.
+        backward: whether the steps go on to the loss and its gradients with respect to each matrix, and to a step of AdamW.
 
     Raises:
         ValueError: there is no such example, layer or head, or the numbers do not fit together.
@@ -69,43 +72,46 @@ def trace(
     if (example is None) == (model is None):
         raise TypeError("expected a worked example, or model=… and text=…")
     if model is None:
-        return _of_example(*_source(example), head)
+        return _of_example(*_source(example), head, bool(backward))
     if not isinstance(text, str):
         raise TypeError(f"text: expected the text that the model reads, got {type(text).__name__}")
     if part not in ("encoder", "decoder", "cross"):
         raise ValueError(f"part: expected one of encoder, decoder, cross, got {part!r}")
     if isinstance(model, Estimator):
         with model._as_folder() as folder:
-            return Trace(_chumoku.Trace.of_model(folder, text, target, part, layer, head))
-    return Trace(_chumoku.Trace.of_model(pathlib.Path(model), text, target, part, layer, head))
+            return Trace(_chumoku.Trace.of_model(folder, text, target, part, layer, head, bool(backward)))
+    return Trace(_chumoku.Trace.of_model(pathlib.Path(model), text, target, part, layer, head, bool(backward)))
 
 
-def _of_example(source: str, given: str, head: int, name: str | None = None) -> Trace:
-    made = Trace(_chumoku.Trace.of_example(source, given, head, name))
+def _of_example(source: str, given: str, head: int, backward: bool, name: str | None = None) -> Trace:
+    made = Trace(_chumoku.Trace.of_example(source, given, head, backward, name))
     if source == "file" and given != "-":
         # The file may be another one when this is read again.
         name, source, given = given, "json", pathlib.Path(given).read_text(encoding="utf-8-sig")
-    made._example = source, given, head, name
+    made._example = source, given, head, backward, name
     return made
 
 
 class Trace(Shown):
     """Attention step by step. ``trace["weights"]`` is the matrix of a step, in float64, and ``trace["Q", 2]`` the part of it that
-    head 2 has; ``str(trace)`` tells the steps as text, and ``text(depth="all")`` every number.
+    head 2 has; ``str(trace)`` tells the steps as text, and ``text(depth="all")`` every number. Of a trace that was made backward,
+    ``trace.gradient("W_Q")`` is the gradient of the loss with respect to a quantity.
 
     Attributes:
         data: all of it, as ``chumoku trace --format json`` writes it.
-        steps: the name of each step, in order.
+        steps: the name of each quantity, in the order of the steps.
+        gradients: the name of each quantity whose gradient is shown, in the order of the steps backward.
         tokens, key_tokens: what rows and columns stand for, where they stand for something.
     """
 
     # What it can be made of again, if it is of a worked example.
-    _example: tuple[str, str, int, str | None] | None = None
+    _example: tuple[str, str, int, bool, str | None] | None = None
 
     def __init__(self, found: Any) -> None:
         self._found = found
         self.data: dict = json.loads(found.json("en"))
-        self.steps = [step["name"] for step in self.data["steps"]]
+        self.steps = [step["name"] for step in self.data["steps"] if step["kind"] == "value"]
+        self.gradients = [step["name"] for step in self.data["steps"] if step["kind"] == "gradient"]
         self.tokens: list[str] = self.data["tokens"]
         self.key_tokens: list[str] = self.data["key_tokens"]
 
@@ -124,14 +130,23 @@ class Trace(Shown):
         return made
 
     def __getitem__(self, name: str | tuple[str, int]) -> Any:
+        return self._matrix("value", *(name if isinstance(name, tuple) else (name, None)))
+
+    def gradient(self, name: str, head: int | None = None) -> Any:
+        """The gradient of the loss with respect to a quantity, of its shape, in float64; of a head, its part of it."""
+        return self._matrix("gradient", name, head)
+
+    def _matrix(self, kind: str, name: str, head: int | None) -> Any:
         import numpy
 
-        name, head = name if isinstance(name, tuple) else (name, None)
         for step in self.data["steps"]:
-            if step["name"] == name and head in (None, step["head"]):
+            if step["kind"] == kind and step["name"] == name and head in (None, step["head"]):
                 # NaN and the infinities are texts in JSON.
                 return numpy.asarray([[float(x) for x in row] for row in step["matrix"]]).reshape(step["shape"])
-        raise KeyError(f"{name!r}{'' if head is None else f' of head {head}'}; the steps are {', '.join(self.steps)}")
+        there = self.steps if kind == "value" else self.gradients
+        if not there:
+            raise KeyError("a trace has gradients if it is made with backward=True")
+        raise KeyError(f"{name!r}{'' if head is None else f' of head {head}'}; the {kind}s are those of {', '.join(there)}")
 
     def __contains__(self, name: object) -> bool:
         return name in self.steps
@@ -162,7 +177,7 @@ class Trace(Shown):
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<chumoku.Trace {self.data['title']!r}: {', '.join(self.steps)}>"
+        return f"<chumoku.Trace {self.data['title']!r}: {', '.join(self.steps)}{' and gradients' if self.gradients else ''}>"
 
     def _repr_html_(self) -> str:
         parts = [f"<p><b>{html.escape(self.data['title'])}</b></p>"]

@@ -6,8 +6,9 @@
 >>> chumoku.ray.write_parquet(answers, "answers/")                                      # doctest: +SKIP
 
 :func:`predict`, :func:`embed` and :func:`explain` answer the rows of a dataset of Ray Data, in the order of its rows, :func:`faults` gives
-those that could not be answered, and :func:`write_parquet` writes rows in their order; ``train`` trains on several machines. ``python -m chumoku.ray predict MODEL DATA --out FILE
---workers N`` writes what ``chumoku predict`` would have written, and ``python -m chumoku.ray train`` trains as the command does.
+those that could not be answered, and :func:`write_parquet` writes rows in their order; ``train`` trains on several machines. ``python -m
+chumoku.ray predict MODEL DATA --out FILE --workers N`` writes what ``chumoku predict`` would have written, and ``python -m chumoku.ray
+train`` trains as the command does.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import time
 from typing import Sequence
 
 from .. import _chumoku
+from ._words import Pick, Wrong, own_flags, pick_of, whole
 
 _USAGE = (
     """\
@@ -37,44 +38,39 @@ usage: python -m chumoku.ray predict MODEL DATA --out FILE [--workers N] [flags 
 _EVERY = 20.0
 
 
-class _Wrong(Exception):
-    """A use that cannot work."""
-
-
 def run(arguments: Sequence[str]) -> int:
     """Runs a command line; its exit code: 0, 1 where the work failed, 2 for wrong use or input that cannot be read, 130 on Ctrl-C."""
-    lang = _lang(arguments)
-    pick = lambda en, ja: ja if lang == "ja" else en
+    pick = pick_of(arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(pick(*_USAGE), end="", file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
     name, rest = arguments[0], list(arguments[1:])
+    if name not in ("predict", "train"):
+        print(pick(f"error: expected predict or train, found {name}", f"エラー: predict か train が必要ですが、{name} です"), file=sys.stderr)
+        return 2
     if name == "train":
         from ._train import main
 
-        return main(rest) or 0
-    if name != "predict":
-        print(pick(f"error: expected predict or train, found {name}", f"エラー: predict か train が必要ですが、{name} です"), file=sys.stderr)
-        return 2
+        return main(rest)
     if "-h" in rest or "--help" in rest:
         print(pick(*_USAGE), end="")
         return 0
     try:
         return _predict(rest, pick)
-    except _Wrong as error:
+    except Wrong as error:
         print(f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
 
 
-def _predict(arguments: list[str], pick) -> int:
-    own, rest = _own(arguments, ("--out", "--workers", "--threads", "--address", "--rows-per-part"), pick)
+def _predict(arguments: list[str], pick: Pick) -> int:
+    own, rest = own_flags(arguments, ("--out", "--workers", "--threads", "--address", "--rows-per-part"), pick)
     if "--out" not in own:
-        raise _Wrong(pick("expected --out FILE: where to write the answers", "--out ファイル が必要です。回答の書き出し先です"))
+        raise Wrong(pick("expected --out FILE: where to write the answers", "--out ファイル が必要です。回答の書き出し先です"))
     out = pathlib.Path(own["--out"])
-    workers = _whole("--workers", own, pick)
-    cpus, rows = _whole("--threads", own, pick) or 1, _whole("--rows-per-part", own, pick) or 1024
+    workers = whole("--workers", own, pick)
+    cpus, rows = whole("--threads", own, pick) or 1, whole("--rows-per-part", own, pick) or 1024
     command = ["chumoku", "predict", *rest]
     tell = lambda en, ja, text: print(f"{pick(f'{en:<9}', ja)} {text}", file=sys.stderr)
     failed = lambda message: print(f"{pick('error', 'エラー')}: {message}", file=sys.stderr)
@@ -95,7 +91,7 @@ def _predict(arguments: list[str], pick) -> int:
     try:
         file = open(beside, "wb")
     except OSError as error:
-        raise _Wrong(pick(f"{out}: cannot be written: {error.strerror}", f"{out}: 書き込めません: {error.strerror}")) from None
+        raise Wrong(pick(f"{out}: cannot be written: {error.strerror}", f"{out}: 書き込めません: {error.strerror}")) from None
     try:
         with file:
             code = _write(file, command, (own.get("--address"), workers, cpus, rows), (pick, tell, failed))
@@ -153,45 +149,3 @@ def _start(address: str | None, workers: int | None, cpus: int) -> None:
     # Here workers share the cores that there are, if more are asked for.
     most = max(os.cpu_count() or 1, (workers or 1) * cpus)
     ray.init(address="local", num_cpus=most, include_dashboard=False, logging_level=logging.ERROR)
-
-
-def _own(arguments: list[str], names: Sequence[str], pick) -> tuple[dict[str, str], list[str]]:
-    """The flags that are Ray's, and what is left."""
-    own: dict[str, str] = {}
-    rest: list[str] = []
-    left = iter(arguments)
-    for argument in left:
-        if argument == "--":
-            rest += [argument, *left]
-            break
-        name, equals, value = argument.partition("=")
-        if name not in names:
-            rest.append(argument)
-            continue
-        if not equals:
-            value = next(left, "")
-        if not value:
-            raise _Wrong(pick(f"{name}: expected a value", f"{name} に値がありません"))
-        own[name] = value
-    return own, rest
-
-
-def _whole(name: str, own: dict[str, str], pick) -> int | None:
-    text = own.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1_000_000):
-        raise _Wrong(pick(f"{name}: expected a whole number from 1 on, found {text}", f"{name}: 1 以上の整数が必要ですが、{text} です"))
-    return int(text)
-
-
-def _lang(arguments: Sequence[str]) -> str:
-    """The language, as the command chooses it."""
-    for at, argument in enumerate(arguments):
-        value = argument[len("--lang=") :] if argument.startswith("--lang=") else None
-        if argument == "--lang" and at + 1 < len(arguments):
-            value = arguments[at + 1]
-        if value in ("en", "ja"):
-            return value
-    named = next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
-    return "ja" if named.lower().startswith("ja") else "en"

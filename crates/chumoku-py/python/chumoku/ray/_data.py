@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Mapping, Sequence
 
 import pyarrow.parquet
+import ray
 import ray.data
 from ray.data.datasource import BlockBasedFileDatasink
 
@@ -162,6 +164,13 @@ def _answered(
         raise TypeError(f"dataset: expected a dataset of Ray Data, as ray.data.read_parquet(…) gives it, got {type(dataset).__name__}")
     # Says what is wrong with a folder that is no model, before anything is begun.
     _chumoku.model_kind(model)
+    cores = _cores()
+    if 0 < cores < check("cpus", cpus) + 1:
+        warnings.warn(
+            f"the cluster has {cores:g} cores: where a worker takes {cpus}, none is left to read rows with, so it waits until there "
+            "are more",
+            stacklevel=3,
+        )
     arguments = {"answers": answers, "cpus": cpus}
     answered = dataset.map_batches(
         Worker, batch_size=check("batch_size", batch_size), batch_format="pyarrow", fn_constructor_kwargs=arguments, **pool(workers, cpus, 1)
@@ -173,12 +182,18 @@ def _answered(
 
 def pool(workers: int | None, cpus: int, least: int | None = None) -> dict[str, Any]:
     """Actors, at least so many if that is said. Ray Data starts them again as often as they are lost, and has them do again what they
-    were at. A pool that began with all cores would leave none to read with, and wait for rows for ever."""
+    were at; it begins with as many as there is room for. A pool that began with all cores would leave none to read with, and wait for
+    rows for ever."""
     if workers is None:
         many = ray.data.ActorPoolStrategy(min_size=1)
     else:
         many = ray.data.ActorPoolStrategy(min_size=least or check("workers", workers), max_size=check("workers", workers))
     return {"compute": many, "num_cpus": check("cpus", cpus)}
+
+
+def _cores() -> float:
+    """Those of the cluster; none where it has not been started yet."""
+    return sum(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]) if ray.is_initialized() else 0
 
 
 def check(name: str, x: Any) -> int:
