@@ -282,7 +282,7 @@ fn values_that_cannot_be_read_are_told() {
         assert!(told.contains("column “price”: 5 values are no plain numbers") && told.contains("missing"), "{told}");
     }
     place.refuses(&["predict", "model", "x", "--set", "price=¥1,100"], &["--set price", "¥1,100", "12.5"]);
-    place.refuses(&["predict", "model", "x", "--set", "date=2024-02-30"], &["--set date", "no dates"]);
+    place.refuses(&["predict", "model", "x", "--set", "date=2024-02-30"], &["--set date", "expected a date"]);
     assert!(place.run(&["predict", "model", "x", "--set", "price=n/a", "--set", "date="]).ok().stderr.is_empty());
     let args = [
         "train",

@@ -70,6 +70,29 @@ fn pairs_are_trained_and_used_like_single_texts() {
 }
 
 #[test]
+fn a_file_of_both_texts_alone_has_a_header() {
+    let place = Place::new();
+    trained(&place, "pairs", &["--model", "ngrams"]);
+    let row = "A man eats at home.,A man eats.\n";
+    for names in ["premise,hypothesis", "sentence1,sentence2", "text_a,text_b", "前提,仮説"] {
+        place.write("new.csv", format!("{names}\n{row}"));
+        let run = place.run(&["predict", "pairs", "--input", "new.csv"]).ok();
+        assert_eq!(run.stdout.lines().count(), 2, "{run:#?}");
+        assert!(run.stdout.starts_with(names) && run.stderr.contains("with a header"), "{run:#?}");
+    }
+}
+
+#[test]
+fn both_texts_are_traced() {
+    let place = Place::new();
+    trained(&place, "model", &[]);
+    let trace = |text: &str| place.run(&["trace", "--model", "model", "--text", text, "--format", "json"]);
+    let told = trace("A man eats.\tA man sleeps.").ok().json();
+    assert!(told["tokens"].as_array().unwrap().contains(&json!("[SEP]")), "{}", told["tokens"]);
+    place.refuses(&["trace", "--model", "model", "--text", "A man eats."], &["--text", "two texts", "tab"]);
+}
+
+#[test]
 fn both_texts_are_explained() {
     let place = Place::new();
     trained(&place, "model", &[]);

@@ -196,6 +196,12 @@ fn what_is_no_whole_shard_is_refused() {
     assert_ne!(own.read("damaged"), whole);
     own.refuses(&["join", "1", "damaged", "3", "--out", "out"], &["damaged", "shard 2/3"]);
     own.refuses(&["join", "1", "longer", "3"], &["longer", "breaks off"]);
+    // Changed on the way, so that lengths are others: it is all there.
+    own.write("longer-words", whole.replacen("positive", "very positive", 1));
+    own.write("windows", whole.replace('\n', "\r\n"));
+    for changed in ["longer-words", "windows"] {
+        own.refuses(&["join", "1", changed, "3"], &[changed, "shard 2/3 is damaged"]);
+    }
     own.write("other", "text,label\n");
     own.refuses(&["join", "1", "other", "3"], &["other", "chumoku predict", "--shard I/N"]);
     own.write("new", whole.replacen("\"shard\":2", "\"part\":2", 1));

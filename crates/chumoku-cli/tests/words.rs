@@ -159,6 +159,26 @@ fn objects_with_spans_train_the_same() {
 
 /// Texts without spaces are read by characters, and so counted.
 #[test]
+fn spans_that_cut_words_are_told() {
+    let place = Place::new();
+    let row = |i: usize| {
+        let end = if i % 4 == 0 { 5 } else { 4 };
+        format!(
+            "{}\n",
+            json!({ "text": format!("Annabel waits {i}"), "spans": [[end - 4, if i % 4 == 0 { end } else { 7 }, "person"]] })
+        )
+    };
+    place.write("train.jsonl", (0..40).map(row).collect::<String>());
+    let said = trained(&place, "train.jsonl", "model", &[]).stderr;
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "warning: 10 of 40 spans begin or end within a word, such as “nnab” (train.jsonl:1, 1 to 5): whole words are learnt";
+    assert!(said.contains(words), "{said}");
+    // Where all of them are words, nothing is to be said.
+    place.write("whole.jsonl", objects(160, 1));
+    assert!(!trained(&place, "whole.jsonl", "whole", &[]).stderr.contains("within a word"));
+}
+
+#[test]
 fn japanese_is_tagged_by_characters() {
     let place = Place::new();
     let (people, places) = (["田中", "佐藤", "高橋", "山本"], ["東京", "大阪", "札幌", "京都", "神戸"]);

@@ -11,7 +11,7 @@ use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageScores, TranslationScores};
 use chumoku::{
     ChatMessage, EmbedOptions, Error, ModelKind, Precision, Stop, TextClassifier, TextEmbedder, TextGenerator,
-    TextTranslator, TranslateOptions,
+    TextTranslator, TranslateOptions, pair,
 };
 use chumoku_view::trace::Trace;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -332,6 +332,9 @@ pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, trace
         // Says what is wrong with a model of another kind.
         _ => {
             let model = TextClassifier::load(folder)?;
+            let text = &pair::of_line(text, model.config().reads_pairs()).ok_or_else(|| {
+                Error::Setting("text: this model reads two texts: give both, as (\"first\", \"second\")".into())
+            })?;
             if *backward { model.record_backward(text, *place, target)? } else { model.record(text, *place)? }
         }
     };

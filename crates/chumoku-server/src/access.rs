@@ -13,17 +13,15 @@ pub(crate) fn check_key(key: Option<&str>, headers: &HeaderMap) -> Result<()> {
         let (scheme, token) = value.split_at_checked(7)?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
     });
-    match given {
-        Some(given) if is_equal(given, key.as_bytes()) => Ok(()),
-        _ => Err(Refusal::new(
-            StatusCode::UNAUTHORIZED,
-            Kind::Unauthorized,
-            tr!(
-                "a key is needed: send the header Authorization: Bearer KEY",
-                "キーが必要です。ヘッダー Authorization: Bearer キー を付けてください"
-            ),
-        )),
-    }
+    let message = match given {
+        Some(given) if is_equal(given, key.as_bytes()) => return Ok(()),
+        Some(_) => tr!("the key is another one than this service has", "キーが違います"),
+        None => tr!(
+            "a key is needed: send the header Authorization: Bearer KEY",
+            "キーが必要です。ヘッダー Authorization: Bearer キー を付けてください"
+        ),
+    };
+    Err(Refusal::new(StatusCode::UNAUTHORIZED, Kind::Unauthorized, message))
 }
 
 /// Whether two keys are equal, in a time that tells nothing of where they differ.

@@ -79,8 +79,9 @@ fn admit(service: &Service, path: &str, request: &Request) -> Result<(), Refusal
     // Whoever watches over the service need not know the key.
     match path {
         "/health" => Ok(()),
-        // The page holds nothing secret, and asks for the key itself.
+        // The page holds nothing secret, and asks for the key itself; what it links to says how to ask, and nothing of any model.
         "/" if page::is_wanted(request.headers()) => Ok(()),
+        "/docs" | "/openapi.json" => Ok(()),
         _ => check_key(service.key.as_deref(), request.headers()),
     }
 }

@@ -100,6 +100,8 @@ impl Model {
         }
         let labels = match self {
             Model::Tagger(model) => model.labels(),
+            // Its labels are steps of the number, which no answer names.
+            _ if self.predictor().is_some_and(Predictor::tells_numbers) => &[],
             _ => self.predictor().map_or(&[][..], Predictor::labels),
         };
         if labels.is_empty() {

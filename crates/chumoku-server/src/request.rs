@@ -82,8 +82,12 @@ fn reason(error: &serde_json::Error) -> &'static str {
     let lang = chumoku::lang::lang();
     if said.contains("recursion limit") {
         lang.pick("it is nested too deeply", "入れ子が深すぎます")
-    } else if said.contains("unicode") || said.contains("surrogate") {
+    } else if said.contains("surrogate") {
+        lang.pick("half of a character (\\ud800 to \\udfff alone)", "\\ud800 から \\udfff は単独では使えません")
+    } else if said.contains("unicode") {
         lang.pick("it is not UTF-8", "UTF-8 ではありません")
+    } else if said.contains("range") {
+        lang.pick("a number that is too large", "数値が大きすぎます")
     } else if error.is_eof() {
         lang.pick("it breaks off", "途中で終わっています")
     } else {
@@ -195,7 +199,10 @@ impl Object {
     /// The texts or pairs that a model is to read, with what stands beside them; and whether it was one.
     pub(crate) fn rows(&self, model: &Model, limits: &Limits) -> Result<(Vec<String>, bool)> {
         let (given, is_one) = self.sequences(model.reads_pairs())?;
-        for parts in &given {
+        for (at, parts) in given.iter().enumerate() {
+            if parts.iter().any(|part| part.trim().is_empty()) {
+                return Err(empty("inputs", at, given.len()));
+            }
             check("inputs", parts, &Limits { texts: usize::MAX, ..*limits })?;
         }
         check_count("inputs", given.len(), limits)?;
@@ -290,7 +297,7 @@ impl Object {
             };
             check_length("columns", &cell, limits)?;
             if columns[at].is_unread(&cell) {
-                return Err(Refusal::invalid(columns[at].unread(1, &cell)));
+                return Err(Refusal::invalid(columns[at].refused(&cell)));
             }
             cells[at] = cell;
         }
@@ -319,13 +326,22 @@ fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
 /// That there are texts, and neither too many nor too long ones.
 pub(crate) fn check(name: &str, texts: &[String], limits: &Limits) -> Result<()> {
     check_count(name, texts.len(), limits)?;
-    for text in texts {
-        if text.is_empty() {
-            return Err(Refusal::empty(tr!("{name}: a text is empty", "{name}: 空のテキストがあります")));
+    for (at, text) in texts.iter().enumerate() {
+        if text.trim().is_empty() {
+            return Err(empty(name, at, texts.len()));
         }
         check_length(name, text, limits)?;
     }
     Ok(())
+}
+
+/// The refusal of an empty text, counted from 0.
+fn empty(name: &str, at: usize, of: usize) -> Refusal {
+    let at = at + 1;
+    Refusal::empty(match of {
+        1 => tr!("{name}: the text is empty", "{name}: テキストが空です"),
+        _ => tr!("{name}: text {at} of {of} is empty", "{name}: {of} 個のうち {at} 番目のテキストが空です"),
+    })
 }
 
 fn check_length(name: &str, text: &str, limits: &Limits) -> Result<()> {

@@ -278,6 +278,12 @@ fn together(loaded: &Loaded, tasks: &[&Task]) -> Result<Vec<Answer>> {
             if found.cut > 0 && !may_be_cut {
                 let limit = model.limit();
                 // Of several requests each is asked alone then.
+                if matches!(tasks[0], Task::Embed { counts: true, .. }) {
+                    return Err(Refusal::too_large(tr!(
+                        "input: a text is longer than the {limit} tokens that the model reads; send it in shorter parts",
+                        "input: モデルが読む {limit} トークンより長いテキストがあります。短く分けて送ってください"
+                    )));
+                }
                 return Err(Refusal::too_large(tr!(
                     "inputs: a text is longer than the {limit} tokens that the model reads; send \"truncate\": true to leave out the rest",
                     "inputs: モデルが読む {limit} トークンより長いテキストがあります。残りを読まなくてよければ \"truncate\": true を付けてください"

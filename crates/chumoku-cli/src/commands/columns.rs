@@ -74,7 +74,7 @@ fn values_of<'a>(columns: &[SideColumn], set: &'a SetColumns) -> anyhow::Result<
         let at = columns.iter().position(|column| column.name == *name).or_else(|| columns.iter().position(same));
         let Some(at) = at else { return Err(unknown(columns, name).into()) };
         if columns[at].is_unread(value) {
-            let (text, name) = (columns[at].unread(1, value), &columns[at].name);
+            let (text, name) = (columns[at].refused(value), &columns[at].name);
             return Err(Usage(tr!(
                 "--set {name}=…: {text}: write 1200, 12.5 or 2024-01-31, or leave it out",
                 "--set {name}=…: {text}。1200、12.5、2024-01-31 のように書くか、指定を外してください"

@@ -9,7 +9,7 @@ use crate::ExitCode;
 use crate::args::{AttentionPart, Depth, Format, Trace};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
-use chumoku::{ModelKind, tr};
+use chumoku::{ModelKind, pair, tr};
 use chumoku_view::TerminalOptions;
 use chumoku_view::trace::{self, AttentionPlace, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
@@ -105,6 +105,14 @@ fn check_flags(args: &Trace, kind: ModelKind) -> anyhow::Result<()> {
     Err(Usage(problem).into())
 }
 
+fn no_second() -> Usage {
+    Usage(tr!(
+        "--text: this model reads two texts: give both, with a tab between them, as --text \"$(printf 'first\\tsecond')\"",
+        "--text: このモデルは 2 つのテキストの組を読みます。--text \"$(printf '1 つ目\\t2 つ目')\" のように、2 つのテキストをタブで区切って\
+         指定してください"
+    ))
+}
+
 /// The trace of a model.
 fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
     // The parser lets a trace without example or file through only with both of these.
@@ -141,6 +149,7 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         // Says what is wrong with a model of another kind.
         _ => {
             let model = load::classifier(folder, args.precision)?;
+            let text = &pair::of_line(text, model.config().reads_pairs()).ok_or_else(no_second)?;
             if args.backward { model.record_backward(text, place, target)? } else { model.record(text, place)? }
         }
     };

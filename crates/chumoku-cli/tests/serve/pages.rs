@@ -137,8 +137,13 @@ fn a_key_is_asked_for_and_demanded_beyond_this_machine() {
     for wrong in ["Bearer open-sesam", "Bearer open-sesame2", "Basic open-sesame", "open-sesame"] {
         assert!(with(wrong).is(401, "Unauthorized").head.to_lowercase().contains("www-authenticate: bearer"));
     }
+    assert!(with("Bearer open-sesam").body.contains("the key is another one"));
     server.refuses("/predict", &json!({ "inputs": "good" }), 401, "Unauthorized");
-    assert_eq!(server.get("/health").status, 200);
+    // A browser cannot send a key where it follows a link.
+    for path in ["/health", "/docs", "/openapi.json"] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    assert_eq!(server.get("/metrics").status, 401);
     assert!(server.said().iter().all(|line| !line.contains("sesame")));
     place.refuses(
         &["serve", "ngrams", "--host", "0.0.0.0", "--port", "0"],

@@ -62,9 +62,13 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     assert_eq!(server.asks("/v1/embeddings", &named), server.asks("/models/bert/v1/embeddings", &named));
     server.refuses("/models/%FF/predict", &text, 404, "NotFound");
     server.refuses("/models/50%/predict", &text, 404, "NotFound");
-    for inputs in [json!([]), json!(""), json!(["good", ""])] {
-        server.refuses("/predict", &json!({ "inputs": inputs }), 400, "Empty");
+    for inputs in [json!([]), json!(""), json!(["good", ""]), json!(" \t\n"), json!(["good", "\u{3000}"])] {
+        for path in ["/predict", "/embed", "/explain"] {
+            server.refuses(path, &json!({ "inputs": inputs }), 400, "Empty");
+        }
     }
+    let reply = server.refuses("/predict", &json!({ "inputs": ["good", " "] }), 400, "Empty");
+    assert!(reply.body.contains("text 2 of 2 is empty"), "{reply:?}");
     server.refuses("/predict", &json!({ "inputs": ["a", "b", "c", "d"] }), 413, "Validation");
     server.refuses("/predict", &json!({ "inputs": "x".repeat(101) }), 413, "Validation");
     assert_eq!(server.post("/predict", &json!({ "inputs": "あ".repeat(100) })).status, 200);
@@ -81,6 +85,9 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     let long = "good ".repeat(20);
     server.refuses("/embed", &json!({ "inputs": long }), 413, "Validation");
     assert_eq!(server.post("/embed", &json!({ "inputs": long, "truncate": true })).status, 200);
+    let reply = server.post("/v1/embeddings", &json!({ "input": long, "model": "bert" }));
+    assert!(reply.status == 413 && reply.body.contains("input: a text is longer"), "{reply:?}");
+    assert!(!reply.body.contains("truncate"), "{reply:?}");
     // No JSON, and no text.
     let deep = format!("{{\"inputs\": {}{}}}", "[".repeat(1000), "]".repeat(1000));
     for body in [b"{\"inputs\": \"\xff\xfe\"}".as_slice(), b"{\"inputs\": ", b"inputs=good", deep.as_bytes(), b""] {

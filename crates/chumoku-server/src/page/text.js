@@ -8,7 +8,16 @@ function textRoom() {
     why.wait();
     why.show(await askText('explain', { ...body, html: true }, signal));
   }
+  // What is shown is of the text that is there: an answer goes with the text that it was of.
   const changed = whileTyping(async signal => {
+    try {
+      await look(signal);
+    } catch (error) {
+      if (!isAbort(error)) { answer.clear(); why.clear(); }
+      throw error;
+    }
+  });
+  async function look(signal) {
     const model = models.now, text = field.value, columns = valuesOf(model);
     if (!text.trim()) { answer.clear(); why.clear(); return; }
     answer.wait();
@@ -23,7 +32,7 @@ function textRoom() {
     why.wait();
     await pause(250, signal);
     await explain(body, signal);
-  });
+  }
   keep(field);
   field.addEventListener('input', changed);
   models.onChange(() => { why.clear(); answer.clear(); valuesOf(models.now); changed(); });

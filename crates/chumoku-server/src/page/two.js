@@ -62,6 +62,9 @@ function twoRoom() {
         now = { cosine: dot(a, b) / (Math.sqrt(dot(a, a) * dot(b, b)) || 1), isCut, limit: model.max_input_length };
       } else if (model.reads_pairs) now = { pair: await answerTo(model, texts, columns, signal) };
       else now = { both: await Promise.all(texts.map(text => answerTo(model, text, columns, signal))), texts };
+    } catch (error) {
+      if (!isAbort(error)) { now = null; why.clear(); draw(); }
+      throw error;
     } finally {
       box.removeAttribute('aria-busy');
     }

@@ -88,6 +88,12 @@ const PAIR_NAMES: [[&str; 2]; 9] = [
     ["文1", "文2"],
 ];
 
+/// Whether two of these names are those of a pair of texts.
+pub(crate) fn names_two_texts<S: AsRef<str>>(names: &[S]) -> bool {
+    let folded: Vec<String> = names.iter().map(|name| folded(name.as_ref())).collect();
+    PAIR_NAMES.iter().any(|pair| pair.iter().all(|name| folded.iter().any(|own| own == name)))
+}
+
 /// What a label column is, for messages.
 pub(crate) fn label_wanted() -> &'static str {
     lang().pick("a column of few, repeated values", "少数の値が繰り返される列")

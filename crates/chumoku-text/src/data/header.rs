@@ -1,6 +1,6 @@
 //! Whether the first row of a CSV or TSV file names the columns.
 
-use super::columns::named_role;
+use super::columns::{named_role, names_two_texts};
 use super::error::Role;
 use super::format::ReadOptions;
 use super::pair_columns::named_pair;
@@ -37,7 +37,7 @@ pub(crate) fn has_header(first: &[String], below: &[&[String]], options: &ReadOp
     if first.iter().enumerate().any(comes_again) || first.iter().any(|name| is_number(name)) {
         return false;
     }
-    if !roles.is_empty() || named_pair(first).is_some() {
+    if !roles.is_empty() || named_pair(first).is_some() || names_two_texts(first) {
         return true;
     }
     // An index has no name, nor has the column that a delimiter at the end of each line makes.

@@ -195,7 +195,9 @@ fn find(source: &Source, options: &ReadOptions, how: &LabelOptions) -> Result<Op
         Some(column) => vec![column],
         None => (0..layout.columns.len()).filter(|&column| !is_text(column)).collect(),
     };
-    if let Some(&column) = others.iter().find(|&&column| is_list_column(layout, &rows, column)) {
+    // Numbers are labels where the column is one of labels; elsewhere they may be scores or places.
+    let holds_lists = |found: usize| is_list_column(layout, &rows, found, column == Some(found));
+    if let Some(&column) = others.iter().find(|&&column| holds_lists(column)) {
         return Ok(Some((Form::List(column), lang().pick("it holds lists", "リストの列").into())));
     }
     if let Some(column) = column {
@@ -221,29 +223,49 @@ fn find(source: &Source, options: &ReadOptions, how: &LabelOptions) -> Result<Op
         .then(|| (Form::Columns(flags), lang().pick("columns of 0 and 1", "0 と 1 だけの列").to_owned())))
 }
 
-/// Whether nearly all values are lists of texts; what is wrong with the others is told when they are read.
-fn is_list_column(layout: &Layout, rows: &[&Record], column: usize) -> bool {
+/// Whether nearly all values are lists of texts, or of whole numbers if these may be labels; what is wrong with the others is told when
+/// they are read.
+fn is_list_column(layout: &Layout, rows: &[&Record], column: usize, numbers: bool) -> bool {
     let filled: Vec<&&Record> = rows.iter().filter(|row| !row.field(column).trim().is_empty()).collect();
-    let lists = filled.iter().filter(|row| list(layout, row, column).is_some()).count();
+    let is_list = |row: &Record| {
+        list(layout, row, column).is_some_and(|items| numbers || !items.iter().any(|item| is_whole(item)))
+    };
+    let lists = filled.iter().filter(|row| is_list(row)).count();
     !filled.is_empty() && lists * 10 >= filled.len() * 9
 }
 
-/// The texts of a list, where a field holds one.
+fn is_whole(item: &str) -> bool {
+    item.parse::<i64>().is_ok()
+}
+
+/// The texts of a list, or its whole numbers, where a field holds one.
 fn list(layout: &Layout, row: &Record, column: usize) -> Option<Vec<String>> {
     if let Some(value) = row.object.as_ref().and_then(|object| object.get(layout.columns.get(column)?)) {
-        let of_item = |item: &Value| item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+        let of_item = |item: &Value| match item {
+            Value::Number(number) => Some(number.to_string()).filter(|number| is_whole(number)),
+            _ => item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned),
+        };
         if let Value::Array(items) = value {
+            let numbers = items.iter().filter(|item| item.is_number()).count();
+            if numbers != 0 && numbers != items.len() {
+                return None;
+            }
             return items.iter().map(of_item).collect();
         }
     }
     parse_list(row.field(column))
 }
 
-/// A list as JSON or Python prints it: `["a", "b"]`, `['a', 'b']`, `[a, b]`.
+/// A list as JSON, Python or NumPy prints it: `["a", "b"]`, `['a', 'b']`, `[a, b]`, `[1, 2]`, `[1 2]`.
 fn parse_list(field: &str) -> Option<Vec<String>> {
     let inside = field.trim().strip_prefix('[')?.strip_suffix(']')?;
     let (mut items, mut rest) = (Vec::new(), inside.trim());
+    if !rest.is_empty() && rest.split_whitespace().all(is_whole) {
+        return Some(rest.split_whitespace().map(str::to_owned).collect());
+    }
+    let mut numbers = 0;
     while !rest.is_empty() {
+        let is_quoted = rest.starts_with(['"', '\'']);
         let (item, behind) = match rest.chars().next() {
             Some(quote @ ('"' | '\'')) => {
                 let (mut item, mut chars) = (String::new(), rest[1..].char_indices());
@@ -260,11 +282,10 @@ fn parse_list(field: &str) -> Option<Vec<String>> {
                 (rest[..end].trim().to_owned(), &rest[end..])
             }
         };
-        // Numbers may be scores or places; a list within a list is something else.
-        if item.is_empty()
-            || item.contains(['[', ']', '{'])
-            || super::profile::is_number(&item) && !rest.starts_with(['"', '\''])
-        {
+        // Other numbers are no labels, and a list within a list is something else.
+        numbers += usize::from(!is_quoted && is_whole(&item));
+        let is_other_number = super::profile::is_number(&item) && !is_whole(&item) && !is_quoted;
+        if item.is_empty() || item.contains(['[', ']', '{']) || is_other_number {
             return None;
         }
         items.push(item);
@@ -274,7 +295,8 @@ fn parse_list(field: &str) -> Option<Vec<String>> {
             None => return None,
         };
     }
-    Some(items)
+    // Half text, half number.
+    (numbers == 0 || numbers == items.len()).then_some(items)
 }
 
 /// The share of rows with several labels, if a column looks as if its fields held labels with this between them: short names, few
@@ -283,6 +305,10 @@ fn share_of_several(rows: &[&Record], column: usize, separator: char) -> Option<
     let (mut several, mut filled) = (0, 0);
     let (mut whole, mut atoms): (HashSet<&str>, HashMap<&str, usize>) = Default::default();
     for field in rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()) {
+        if field.starts_with('[') && field.ends_with(']') {
+            // A list, of something that is no label.
+            return None;
+        }
         filled += 1;
         whole.insert(field);
         let parts: Vec<&str> = field.split(separator).map(str::trim).collect();
@@ -344,7 +370,12 @@ fn labels_of(form: &Form, layout: &Layout, record: &Record, place: Place) -> Res
             match list(layout, record, *column) {
                 Some(labels) => labels,
                 None if field.trim().is_empty() => Vec::new(),
-                None => return wrong(lang().pick("a list of texts", "文字列のリスト"), quoted(field)),
+                None => {
+                    return wrong(
+                        lang().pick("a list of texts or of whole numbers", "文字列だけか整数だけのリスト"),
+                        quoted(field),
+                    );
+                }
             }
         }
         Form::Columns(columns) => {

@@ -30,6 +30,8 @@ fn escaped(text: &str) -> String {
             '×' => out.push_str("$\\times$"),
             '√' => out.push_str("$\\surd$"),
             '…' => out.push_str("\\dots{}"),
+            // Few fonts have them.
+            '₀'..='₉' => out.push_str(&format!("$_{}$", u32::from(c) - u32::from('₀'))),
             c => out.push(c),
         }
     }

@@ -60,13 +60,16 @@ pub(super) fn differences(program: &Program, loss: &RecordedLoss) -> Vec<(&'stat
         all.extend(dense.iter().map(|dense| (Quantity::DenseW, &dense.linear.weight)));
         all.push((Quantity::ClassW, &last.weight));
     }
+    let largest_of = |own: &Array2<f64>| own.fold(0.0f64, |most, x| most.max(x.abs()));
+    // A gradient that is 0 but for rounding is judged by what rounding makes of the others.
+    let least = all.iter().map(|(_, own)| largest_of(own)).fold(0.0, f64::max) * f64::from(f32::EPSILON);
     let off = |(quantity, own): (Quantity, &Array2<f64>)| {
         let id = program.find_kind(StepKind::Gradient, quantity, None)?;
         let worked = program.value(id);
         if worked.dim() != own.dim() {
             return Some((quantity.name(), f64::INFINITY));
         }
-        let largest = own.fold(0.0f64, |most, x| most.max(x.abs()));
+        let largest = largest_of(own).max(least);
         let off = worked.iter().zip(own).map(|(a, b)| (a - b).abs());
         let off = off.fold(0.0f64, |most, x| if x.is_nan() { f64::INFINITY } else { most.max(x) });
         Some((quantity.name(), if off == 0.0 { 0.0 } else { off / largest }))

@@ -156,16 +156,36 @@ impl SideColumn {
 
     /// Says that fields of this column are not read, in so many rows; one of them is `cell`.
     pub fn unread(&self, rows: usize, cell: &str) -> String {
-        let (name, cell, rows) =
-            (quoted(&self.name), quoted(cell.trim()), crate::lang::wording::count(rows as u64, "value"));
-        let noun = match self.kind {
-            SideKind::Date { .. } => lang().pick("dates", "日付"),
-            _ => lang().pick("plain numbers", "数字と小数点だけの数値"),
-        };
-        tr!(
-            "column {name}: {rows} are no {noun}, such as {cell}, and count as missing",
-            "列{name}: {noun}ではない値があり（{cell} など、{rows}）、欠損として扱います"
-        )
+        let (name, cell, noun) = (quoted(&self.name), quoted(cell.trim()), self.noun());
+        match rows {
+            1 => tr!(
+                "column {name}: {cell} is no {}, and counts as missing",
+                "列{name}: {cell} は{}ではないため、欠損として扱います",
+                noun.0
+            ),
+            _ => tr!(
+                "column {name}: {rows} values are no {}, such as {cell}, and count as missing",
+                "列{name}: {}ではない値が {rows} 個あり（{cell} など）、欠損として扱います",
+                noun.1
+            ),
+        }
+    }
+
+    /// Says that a value cannot be read.
+    pub fn refused(&self, cell: &str) -> String {
+        let (name, cell, noun) = (quoted(&self.name), quoted(cell.trim()), self.noun().0);
+        tr!("column {name}: expected a {noun}, found {cell}", "列{name}: {noun}が必要ですが、{cell} です")
+    }
+
+    /// What it holds: one of them, and several.
+    fn noun(&self) -> (&'static str, &'static str) {
+        match self.kind {
+            SideKind::Date { .. } => (lang().pick("date", "日付"), lang().pick("dates", "日付")),
+            _ => (
+                lang().pick("plain number", "数字と小数点だけの数値"),
+                lang().pick("plain numbers", "数字と小数点だけの数値"),
+            ),
+        }
     }
 
     /// Features that its values become.

@@ -15,7 +15,7 @@ pub struct OddLabel {
     pub meant: Option<u32>,
 }
 
-/// Labels of one text alone, and labels that differ from a more frequent one in case and white space only.
+/// Labels of one text alone, and labels that differ in case and white space only from one that is at least as frequent.
 pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<OddLabel> {
     let mut of_label = vec![BTreeSet::new(); labels.len()];
     let mut rows = vec![0_usize; labels.len()];
@@ -26,12 +26,18 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
             of_label[answer as usize].insert(normalise(text));
         }
     }
+    let key = |label: &String| normalise(label).split_whitespace().collect::<String>();
+    let keys: Vec<String> = labels.iter().map(key).collect();
     let oddity = |label: usize| {
         let single = of_label[label].len() < 2;
         let mut others: Vec<usize> = (0..labels.len()).filter(|&other| rows[other] > rows[label]).collect();
         others.sort_by_key(|&other| std::cmp::Reverse(rows[other]));
         let others = || others.iter().copied();
-        let same = others().find(|&other| normalise(&labels[other]) == normalise(&labels[label]));
+        // Of two that are as frequent, the first is taken for the one that is meant.
+        let is_before =
+            |other: usize| (rows[other], std::cmp::Reverse(other)) > (rows[label], std::cmp::Reverse(label));
+        let same = (0..labels.len()).filter(|&other| is_before(other) && keys[other] == keys[label]);
+        let same = same.max_by_key(|&other| (rows[other], std::cmp::Reverse(other)));
         let close = || {
             let name = nearest(&labels[label], others().map(|other| labels[other].as_str()))?;
             labels.iter().position(|other| other == name)
@@ -54,5 +60,10 @@ mod tests {
         let expected = [(0, false, Some(2)), (3, true, Some(2)), (4, true, None)];
         let expected = expected.map(|(label, single, meant)| OddLabel { label, single, meant });
         assert_eq!(found, expected);
+        // As frequent as each other; white space that is not there.
+        let labels = ["Pos", "neg", "pos", "very good", "verygood"].map(String::from);
+        let found = odd(&labels, &[0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4], &[&texts[..], &["j", "k"]].concat());
+        let expected = [(2, false, Some(0)), (4, false, Some(3))];
+        assert_eq!(found, expected.map(|(label, single, meant)| OddLabel { label, single, meant }));
     }
 }

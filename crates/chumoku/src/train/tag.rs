@@ -11,7 +11,8 @@ use super::run::{Ended, plan_json};
 use super::training::{Training, held_out, write_folder};
 use super::{SeenTexts, Source};
 use crate::crf::{Corpus, Crf, Fit, Halves, Sentence, TaggerBlend, Tags, features};
-use crate::data::{self, Example, SpanUnit, SpannedText, SpannedTexts};
+use crate::data::{self, Example, Span, SpanUnit, SpannedText, SpannedTexts};
+use crate::lang::wording::quoted;
 use crate::model_folder::TRAINED_ON;
 use crate::scoring::SpanScores;
 use crate::tagger_network::TaggerNetwork;
@@ -90,10 +91,12 @@ impl TaggerData {
                 ));
             }
         }
+        let unit = SpanUnit::of(train.examples.iter().map(|row| row.text.as_str()));
+        notes.extend(within_words(train, unit));
         Ok(TaggerData {
             labels,
             each_word: train.each_word,
-            unit: SpanUnit::of(train.examples.iter().map(|row| row.text.as_str())),
+            unit,
             train: part(&split.train),
             valid: own(valid, &split.valid),
             test: own(test, &split.test),
@@ -319,6 +322,32 @@ fn shares(model: &TextTagger, network: &TaggerNetwork, data: &TaggerData) -> Res
         .map(|((halves, network), ((_, units), row))| (Halves { network, ..halves }, data.unit_labels(row, units)))
         .collect();
     Ok(TaggerBlend::fit(&model.crf, data.tags(), &rows))
+}
+
+/// Says how many spans begin or end within a word, if any do.
+fn within_words(data: &SpannedTexts, unit: SpanUnit) -> Option<String> {
+    let cut = |row: &SpannedText| -> Vec<Span> {
+        let places = places(&row.text, &units(row, unit));
+        let is_cut = |span: &&Span| {
+            !places.iter().any(|place| place.0 == span.start) || !places.iter().any(|place| place.1 == span.end)
+        };
+        row.spans.iter().filter(is_cut).cloned().collect()
+    };
+    let found: Vec<(&SpannedText, Vec<Span>)> = data.examples.iter().map(|row| (row, cut(row))).collect();
+    let (n, of) = (
+        found.iter().map(|(_, cut)| cut.len()).sum::<usize>(),
+        data.examples.iter().map(|row| row.spans.len()).sum::<usize>(),
+    );
+    let (row, span) = found.iter().find_map(|(row, cut)| Some((row, cut.first()?)))?;
+    let (start, end) = (span.start, span.end);
+    let shown: String = row.text.chars().skip(start).take(end - start).collect();
+    let (shown, path, line) = (quoted(&shown), data.path.display(), row.line);
+    Some(tr!(
+        "warning: {n} of {of} spans begin or end within a word, such as {shown} ({path}:{line}, {start} to {end}): whole words are learnt; places \
+         count characters, not bytes or UTF-16 units",
+        "警告: {of} 個のスパンのうち {n} 個は単語の途中で始まるか終わります（{path}:{line} の {start}〜{end}、{shown} など）。単語全体を学習します。\
+         位置は文字数で、バイト数や UTF-16 の単位数ではありません"
+    ))
 }
 
 /// Where each unit begins and ends, in characters.

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// Bytes of a line between rows: far more than the lengths of a portion take.
 const LONGEST_LINE: u64 = 64 << 20;
 
+/// Bytes in which a footer is looked for.
+const LONGEST_FOOTER: u64 = 1 << 20;
+
 /// A shard, whole as far as lengths tell.
 pub(super) struct ShardFile {
     pub(super) path: PathBuf,
@@ -49,7 +52,14 @@ impl ShardFile {
         })?;
         let begin = file.stream_position().map_err(|error| unread(path, &error))?;
         let footer = footer(&mut file, size.len()).map_err(|error| unread(path, &error))?;
-        let footer = footer.ok_or_else(|| breaks_off(path, &header))?;
+        let footer = match footer {
+            Some(footer) => footer,
+            // Its end is there, so it was changed on the way.
+            None if ends_whole(&mut file, size.len()).map_err(|error| unread(path, &error))? => {
+                return Err(damaged(path, &header).into());
+            }
+            None => return Err(breaks_off(path, &header).into()),
+        };
         if footer.own != rows_of(header.shard, footer.rows) {
             return Err(damaged(path, &header).into());
         }
@@ -107,6 +117,18 @@ fn footer(file: &mut BufReader<File>, size: u64) -> io::Result<Option<Footer>> {
             None => return Ok(None),
         };
     }
+}
+
+/// Whether the last line is what stands behind the rows of a whole shard.
+fn ends_whole(file: &mut BufReader<File>, size: u64) -> io::Result<bool> {
+    let mut end = Vec::new();
+    file.seek(SeekFrom::Start(size.saturating_sub(LONGEST_FOOTER)))?;
+    file.by_ref().take(LONGEST_FOOTER).read_to_end(&mut end)?;
+    if end.last() != Some(&b'\n') {
+        return Ok(false);
+    }
+    let last = end.trim_ascii_end().rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+    Ok(serde_json::from_slice(last).is_ok_and(|line: Map<String, Value>| Footer::of(&line).is_some()))
 }
 
 /// A line of JSON; nothing, if what comes is none, or at the end.

@@ -11,6 +11,7 @@ use chumoku::data::{LabelOptions, ReadOptions, SpanUnit, SpannedTexts, load_span
 use chumoku::lang::lang;
 use chumoku::train::{Known, Source, SourceData, SpanScore, SpanScores, TaggerData, train_tagger};
 use chumoku::{ModelKind, tr};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -122,8 +123,16 @@ fn describe(train: &SpannedTexts, data: &TaggerData) {
     let text =
         tr!("{rows} to train on, {valid} to validate, {test} to test", "学習 {rows}、検証 {valid}、テスト {test}");
     tell(["rows", "行数"], &text);
-    let found = train.kinds();
-    let mut kinds: Vec<(&str, usize)> = found.into_iter().collect();
+    // Trained further, those of the old rows too.
+    let mut found = HashMap::new();
+    let all = [&data.train, &data.valid, &data.test];
+    for span in all.iter().filter(|_| data.further.is_some()).flat_map(|rows| rows.iter()).flat_map(|row| &row.spans) {
+        *found.entry(span.label.as_str()).or_insert(0) += 1;
+    }
+    let mut kinds: Vec<(&str, usize)> = match data.further {
+        Some(_) => found.into_iter().collect(),
+        None => train.kinds().into_iter().collect(),
+    };
     kinds.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
     let shown: Vec<String> =
         kinds.iter().take(12).map(|(name, n)| format!("{} {}", harmless(name), thousands(*n))).collect();

@@ -36,6 +36,29 @@ fn expected() -> Vec<Vec<String>> {
 }
 
 #[test]
+fn lists_of_numbers_are_labels_where_the_column_is_one_of_labels() {
+    let number = |label: &str| ["sun", "sea", "wind"].iter().position(|&name| name == label).unwrap().to_string();
+    let numbers = |labels: &[&str], between: &str| labels.iter().map(|l| number(l)).collect::<Vec<_>>().join(between);
+    let json =
+        rows("", |labels, i| format!("{{\"text\": \"a text, number {i}\", \"labels\": [{}]}}", numbers(labels, ",")));
+    let python = rows("text\tlabels\n", |labels, i| format!("a text, number {i}\t[{}]", numbers(labels, ", ")));
+    let numpy = rows("text\tlabels\n", |labels, i| format!("a text, number {i}\t[{}]", numbers(labels, " ")));
+    let expected: Vec<Vec<String>> =
+        expected().iter().map(|labels| labels.iter().map(|label| number(label)).collect()).collect();
+    for (name, content) in [("a.jsonl", json), ("a.tsv", python), ("b.tsv", numpy)] {
+        assert_eq!(task(name, &content), Task::Labels, "{name}");
+        assert_eq!(found(name, &content), expected, "{name}");
+    }
+    // Elsewhere they are something else, and in no case are lists cut at their commas.
+    let boxes = rows("", |labels, i| {
+        format!("{{\"text\": \"a text, number {i}\", \"box\": [{}, {}], \"label\": \"{}\"}}", i % 3, i % 2, labels[0])
+    });
+    assert_ne!(task("a.jsonl", &boxes), Task::Labels);
+    let shares = rows("text\tlabels\n", |labels, i| format!("a text, number {i}\t[0.5, {}.25]", labels.len()));
+    assert_ne!(task("a.tsv", &shares), Task::Labels);
+}
+
+#[test]
 fn every_way_of_writing_them_says_the_same() {
     let fast = rows("", |labels, i| {
         labels.iter().map(|label| format!("__label__{label} ")).collect::<String>() + &format!("a text, number {i}")
