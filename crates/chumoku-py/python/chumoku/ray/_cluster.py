@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import socket
+from typing import Any
 
 from ._words import Pick, Wrong
 
@@ -55,7 +56,7 @@ def join(address: str | None, pick: Pick, *, needed: int, log_to_driver: bool = 
 
     if ray.is_initialized():
         return
-    options = {"log_to_driver": log_to_driver, "logging_level": logging.ERROR}
+    options: dict[str, Any] = {"log_to_driver": log_to_driver, "logging_level": logging.ERROR}
     if address is None:
         ray.init(address="local", num_cpus=max(cores(), needed), include_dashboard=False, **options)
         return
