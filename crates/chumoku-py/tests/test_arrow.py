@@ -97,13 +97,64 @@ def test_flags_are_the_command_s(models):
     assert found.column_names == ["text", "label", "probability", "label_2", "probability_2", "error"]
     assert all(abs(a + b - 1) < 1e-5 for a, b in columns(found, "probability", "probability_2"))
     unsure = arrow.predict(models / "classes", abstain=0.6)(pa.table({"text": ["zzz qqq", TEXTS[0]]}))
-    assert unsure["label"].to_pylist()[0] == "" and unsure["abstained"].to_pylist()[0] in ("unsure", "unlike_training")
+    assert unsure["label"].to_pylist()[0] is None and unsure["abstained"].to_pylist()[0] in ("unsure", "unlike_training")
+    assert unsure["label"].to_pylist()[1] == "positive" and unsure["abstained"].to_pylist()[1] is None
     certain = arrow.predict(models / "classes", threshold={"positive": 0.999999})(table)
     assert set(certain["label"].to_pylist()) == {"negative"}
-    with pytest.raises(ValueError, match="top"):
-        arrow.predict(models / "classes", top=0)(table)
     with pytest.raises(ValueError, match="nowhere"):
         arrow.predict("nowhere").load()
+
+
+@pytest.mark.parametrize("name", ["labels", "numbers"])
+def test_what_has_no_answer_is_null_and_has_the_reason(models, name):
+    texts = ["soup number 3", "soup and bill", "bill number 4", "zzz qqq"] + [f"{['bad', 'fair', 'good'][i % 3]} night {i}" for i in range(30)]
+    table = pa.table({"text": [*texts, None]})
+    answers = arrow.predict(models / name, abstain=0.4)
+    found = answers(table)
+    fields = {"labels": ["labels", "probabilities"], "numbers": ["score", "low", "high"]}[name]
+    assert found.column_names == ["text", *fields, "abstained", "error"] and found.schema == answers.schema(table.schema)
+    assert found.schema.field("abstained").type == pa.string()
+    told = [json.loads(line) for line in command("predict", models / name, "--abstain", "0.4", "--json", input=lines(texts)).splitlines()]
+    assert found["abstained"].to_pylist() == [row.get("why") for row in told] + [None]
+    plain = arrow.predict(models / name)(table)
+    for row, one, free in zip(told, found.to_pylist(), plain.to_pylist()):
+        assert [one[field] for field in fields] == [None if row["abstained"] else free[field] for field in fields]
+    reasons = {row.get("why") for row in told}
+    assert None in reasons and len(reasons) > 1
+    assert [row["error"] is None for row in found.to_pylist()] == [True] * len(texts) + [False]
+
+
+def test_wrong_arguments_are_told_as_arguments(models):
+    def said(kind, make):
+        with pytest.raises(kind) as raised:
+            make()
+        return str(raised.value)
+
+    predict = lambda **more: arrow.predict(models / "classes", **more).load
+    assert said(ValueError, predict(top=0)) == "top: expected a whole number from 1, found 0"
+    assert said(ValueError, predict(abstain=2)) == "abstain: expected a number between 0 and 1, such as 0.95, found 2"
+    assert said(ValueError, predict(precision="low")) == "precision: expected one of highest, high, medium, got low"
+    assert said(ValueError, predict(precision_at_least={"none": 0.9})).startswith("precision_at_least: the model has no class")
+    assert said(ValueError, arrow.predict(models / "numbers", top=2).load).startswith("top: this model gives each text a number")
+    table = pa.table({"text": TEXTS})
+    assert said(TypeError, lambda: arrow.predict(models / "classes")([1])).endswith("(pyarrow.Table or pyarrow.RecordBatch), got list")
+    assert said(TypeError, lambda: arrow.predict(models / "classes").schema(table)).endswith("got Table")
+    twice = pa.table([TEXTS, TEXTS], names=["text", "text"])
+    assert "2 columns 'text'" in said(ValueError, lambda: arrow.predict(models / "classes")(twice))
+    assert "no column 'review'" in said(ValueError, lambda: arrow.predict(models / "classes", column="review").schema(table.schema))
+    assert "'price'" in said(ValueError, lambda: arrow.predict(models / "columns").schema(table.schema))
+    assert "int64" in said(TypeError, lambda: arrow.predict(models / "classes").schema(pa.schema([("text", pa.int64())])))
+    batch = arrow.predict(models / "classes")(table.to_batches()[0])
+    assert batch.to_pydict() == arrow.predict(models / "classes")(table).to_pydict()
+
+
+def test_translations_are_not_explained(tmp_path):
+    rows = "".join(json.dumps({"source": f"{i} apples", "target": f"{i} pommes"}) + "\n" for i in range(40))
+    (tmp_path / "rows.jsonl").write_text(rows)
+    command("train", tmp_path / "rows.jsonl", "--task", "translate", "--epochs", "1", "--out", tmp_path / "model")
+    with pytest.raises(ValueError, match="got a translator: .*Translator.load") as raised:
+        arrow.explain(tmp_path / "model").load()
+    assert "--" not in str(raised.value)
 
 
 def test_pairs_and_columns_beside_the_text(models):

@@ -112,6 +112,17 @@ def test_a_model_is_traced(tmp_path):
     zero, one = (chumoku.trace(model=model, text="The soup was good.", target=name, backward=True) for name in ("0", "1"))
     assert zero.gradients and (zero.gradient("logits") * one.gradient("logits") < 0).all()
     assert chumoku.trace(model=model, text="The soup was good.", backward=True).data["loss"]["value"] > 0
+    # What is there whole and of a head is the whole.
+    back = chumoku.trace(model=model, text="The soup was good.", layer=1, head=2, backward=True)
+    for name in "QKV":
+        whole, part = back.gradient(name), back.gradient(name, head=2)
+        assert whole.shape == back[name].shape and part.shape == back[name, 2].shape != whole.shape
+        np.testing.assert_array_equal(part, whole[:, part.shape[1] : 2 * part.shape[1]])
+    assert "Q" in back.steps and "Q" in back.gradients
+    with pytest.raises(KeyError, match="the gradients are those of") as raised:
+        back.gradient("nothing")
+    for names in (back.steps, back.gradients, str(raised.value).strip("'\"").split(" those of ")[1].split(", ")):
+        assert "Q" in names and len(set(names)) == len(names)
     counted = chumoku.count(model=model)
     assert counted.data["model"]["parameters"] == counted.parameters
     again = pickle.loads(pickle.dumps(model))

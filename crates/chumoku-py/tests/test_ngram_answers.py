@@ -56,6 +56,35 @@ def test_numbers(tmp_path):
         ngrams(chumoku.TextRegressor, settings="layers=2").fit(texts, numbers)
 
 
+@pytest.mark.parametrize("empty", ["", " \n", "\u3000"])
+def test_empty_texts_have_no_answer(empty):
+    texts, numbers = rated(120)
+    classifier = ngrams(chumoku.TextClassifier).fit(texts, [x > 3 for x in numbers])
+    regressor = ngrams(chumoku.TextRegressor).fit(texts, numbers)
+    tagger = chumoku.TextTagger(progress=None).fit([f"Anna waits {i}" for i in range(40)], [[(0, 4, "person")]] * 40)
+    given = [texts[0], empty]
+    for asked in (
+        classifier.predict, classifier.predict_proba, regressor.predict, regressor.predict_interval, tagger.predict,
+        lambda X: classifier.predict(X, abstain=0.5), lambda X: classifier.score(X, [True, False]), lambda X: regressor.score(X, [1, 2]),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="^row 1: expected some characters, got an empty text"):
+            asked(given)
+        asked(texts[:2] if asked != tagger.predict else ["Anna waits"])
+    for model in (classifier, regressor, tagger):
+        with pytest.raises(ValueError, match="empty"):
+            model.explain(empty)
+    pairs = [(text, texts[0]) for text in texts]
+    compared = ngrams(chumoku.TextClassifier).fit(pairs, [x > 3 for x in numbers])
+    with pytest.raises(ValueError, match="^row 0: expected some characters"):
+        compared.predict([(texts[0], empty)])
+    table = {"text": texts, "size": list(range(120))}
+    sized = ngrams(chumoku.TextClassifier, columns=["size"]).fit(table, [x > 3 for x in numbers])
+    with pytest.raises(ValueError, match="^row 1: expected some characters"):
+        sized.predict({"text": given, "size": [1, 2]})
+    # That there are none is no fault.
+    assert len(classifier.predict([])) == 0 and regressor.predict([]).shape == (0,) and tagger.predict([]) == []
+
+
 def test_labels_that_it_is_not_sure_of():
     texts, classes, says = uncertain()
     model = ngrams(chumoku.TextClassifier).fit(texts, [["good" if label else "bad"] for label in classes])

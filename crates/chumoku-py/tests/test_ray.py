@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ pytest.importorskip("ray.data", reason="SKIPPED: no ray[data] here")
 
 import chumoku.ray  # noqa: E402
 from chumoku import arrow  # noqa: E402
-from chumoku.ray import _command, _parts  # noqa: E402
+from chumoku.ray import _cluster, _command, _parts, _words  # noqa: E402
 from test_arrow import TEXTS, command, models  # noqa: E402, F401
 
 
@@ -163,6 +164,25 @@ def test_wrong_use_is_said(cluster, models):  # noqa: F811
         chumoku.ray.predict(rows(3), models / "classes")
     with pytest.raises(ValueError, match="workers"):
         chumoku.ray.predict(ray.data.from_items(rows(3)), models / "classes", workers=0)
+    # Before any worker is asked.
+    given = ray.data.from_items(rows(3))
+    known = ray.data.from_arrow(pa.Table.from_pylist(rows(3)))
+    for kind, match, call in [
+        (ValueError, "^top: expected", lambda: chumoku.ray.predict(given, models / "classes", top=0)),
+        (ValueError, "^abstain: expected", lambda: chumoku.ray.predict(given, models / "classes", abstain=2)),
+        (ValueError, "pairs of texts", lambda: chumoku.ray.predict(given, models / "pairs")),
+        (ValueError, "encoders", lambda: chumoku.ray.embed(given, models / "classes")),
+        (ValueError, "^method", lambda: chumoku.ray.explain(given, models / "classes", method="none")),
+        (ValueError, "no column 'review'", lambda: chumoku.ray.predict(known, models / "classes", column="review")),
+        (ValueError, "no column 'price'", lambda: chumoku.ray.predict(known, models / "columns")),
+        (TypeError, "expected texts, got int64", lambda: chumoku.ray.predict(known, models / "classes", column="id")),
+    ]:
+        with pytest.raises(kind, match=match):
+            call()
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="no column 'review'"):
+        chumoku.ray.predict(ray.data.from_pandas(pd.DataFrame({"text": TEXTS})), models / "classes", column="review")
+    assert chumoku.ray.predict(ray.data.from_pandas(pd.DataFrame({"text": TEXTS})), models / "classes", workers=1).count() == 5
     with pytest.raises(Exception, match="was answered"):
         chumoku.ray.faults(ray.data.from_items(rows(3))).take_all()
 
@@ -223,6 +243,13 @@ def test_the_command_s_errors(cluster, models, tmp_path, monkeypatch, capfd):  #
     # The first row has no text.
     refused(2, ["rows.csv:2", "empty"], "predict", model, "rows.csv", "--out", "out", "--strict", "--workers", "1")
     refused(2, ["predict or train", "dance"], "dance")
+    for lang, said in (("en", "that is a file that is read; name another"), ("ja", "読み込むファイルです")):
+        before = (tmp_path / "rows.csv").read_bytes()
+        for words in (["rows.csv"], ["--input", "./rows.csv"], [f"--input={tmp_path}/rows.csv"]):
+            refused(2, [said, "--out rows.csv"], "predict", model, *words, "--out", "rows.csv", "--lang", lang)
+        metrics = (model / "metrics.json").read_bytes()
+        refused(2, [said], "predict", model, "rows.csv", "--out", model / "metrics.json", "--lang", lang)
+        assert (tmp_path / "rows.csv").read_bytes() == before and (model / "metrics.json").read_bytes() == metrics
     assert _command.run(["predict", "--help"]) == 0 and "--rows-per-part" in capfd.readouterr().out
 
 
@@ -246,6 +273,85 @@ def test_parts_come_in_order_and_all(cluster, models, tmp_path, monkeypatch):  #
     assert [part.at for part in found] == list(range(11))
     assert [part.rows for part in found] == [100] * 10 + [0] and found[-1].content is None
     assert sum(part.unanswered for part in found) == 11 and found[0].reason.startswith("rows.csv:2")
+
+
+def alone(*words, **more):
+    """The command in a process that is of no cluster yet."""
+    env = {name: x for name, x in os.environ.items() if name != "RAY_ADDRESS"} | more
+    return subprocess.run([sys.executable, "-m", "chumoku.ray", *map(str, words)], capture_output=True, text=True, env=env, timeout=60)
+
+
+def test_a_cluster_that_is_not_there(models, tmp_path):  # noqa: F811
+    write(tmp_path / "rows.csv", "csv", 30)
+    with socket.socket() as nobody:
+        # A port that is bound, so that it is no other program's, but where nobody listens.
+        nobody.bind(("127.0.0.1", 0))
+        silent = f"127.0.0.1:{nobody.getsockname()[1]}"
+        for address, en, ja in [
+            (silent, f"no cluster answers at {silent}", f"{silent} のクラスターから応答がありません"),
+            ("foo", "--address: expected auto, local or host:port (such as 10.0.0.1:6379), found foo", "foo です"),
+            ("ray://host:70000", "expected auto, local or host:port", "ray://host:70000 です"),
+        ]:
+            for words, lang, said in [(["predict", models / "classes"], "en", en), (["train"], "ja", ja)]:
+                began = time.monotonic()
+                found = alone(*words, tmp_path / "rows.csv", "--out", tmp_path / "out", "--address", address, "--lang", lang)
+                errors = [line for line in found.stderr.splitlines() if not line.startswith("data ")]
+                assert found.returncode == 2 and len(errors) == 1, found.stderr
+                assert errors[0].startswith({"en": "error: ", "ja": "エラー: "}[lang]) and said in errors[0]
+                assert time.monotonic() - began < 30 and not (tmp_path / "out").exists()
+    found = alone("predict", models / "classes", tmp_path / "rows.csv", "--out", tmp_path / "out", RAY_ADDRESS="foo")
+    assert found.returncode == 2 and found.stderr == "error: RAY_ADDRESS: expected auto, local or host:port (such as 10.0.0.1:6379), found foo\n"
+
+
+def test_what_ray_says_of_a_cluster_is_one_line(monkeypatch):
+    def fails(**options):
+        raise RuntimeError("Version mismatch:\n  this and\n  that")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", fails)
+    with socket.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        address = f"127.0.0.1:{somebody.getsockname()[1]}"
+        with pytest.raises(_words.Wrong, match=f"the cluster at {address} cannot be joined: Version mismatch: this and that$"):
+            _cluster.join(_cluster.address_of(address, _words.english), _words.english, needed=1)
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", lambda: [])
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda _: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(_words.Wrong, match="no cluster runs on this machine: start one with `ray start --head`"):
+        _cluster.join(_cluster.address_of("auto", _words.english), _words.english, needed=1)
+    # The cluster of yesterday, of which a file is left.
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda _: address)
+    with pytest.raises(_words.Wrong, match=f"no cluster answers at {address}"):
+        _cluster.join(_cluster.address_of("auto", _words.english), _words.english, needed=1)
+
+
+def test_this_machine_has_no_more_workers_than_cores(models, tmp_path):  # noqa: F811
+    write(tmp_path / "rows.csv", "csv", 30)
+    many = os.cpu_count() + 48
+    few = "core" if os.cpu_count() == 1 else "cores"
+    found = alone("predict", models / "classes", tmp_path / "rows.csv", "--out", tmp_path / "out", "--workers", many, "--lang", "en")
+    assert found.returncode == 0, found.stderr
+    assert f"workers   {os.cpu_count()}, as this machine has {os.cpu_count()} {few}\n" in found.stderr
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 31
+
+
+def test_workers_that_fit(monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(_cluster, "cores", lambda: 4)
+    for workers, cpus, address, fitting, en, ja in [
+        (50, 1, None, 4, "4, as this machine has 4 cores", "4（このマシンのコア数は 4）"),
+        (50, 3, None, 1, "1, as this machine has 4 cores, and each worker takes 3", "1（このマシンのコア数は 4、ワーカー 1 つにつき 3）"),
+        (2, 8, None, 1, "1, as this machine has 4 cores, and each worker takes 8", "1（このマシンのコア数は 4、ワーカー 1 つにつき 8）"),
+        (4, 1, None, 4, None, None),
+        (1, 8, None, 1, None, None),
+        (50, 1, "10.0.0.1:6379", 50, None, None),
+        (None, 1, None, None, None, None),
+    ]:
+        for pick, said in ((_words.english, en), (_words.japanese, ja)):
+            told = []
+            assert _command._fitting(workers, cpus, address, pick, lambda *words: told.append(words[2])) == fitting
+            assert told == ([] if said is None else [said])
 
 
 def test_as_a_module(models, tmp_path):  # noqa: F811

@@ -137,6 +137,10 @@ class TextClassifier(Predictor):
         """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``.
 
         Those of a text sum to 1; if texts may have several labels, each label has a probability of its own.
+
+        Raises:
+            TypeError: a row is no text.
+            ValueError: a text is empty.
         """
         return self._probabilities(self._asked(X))
 
@@ -177,7 +181,8 @@ class TextClassifier(Predictor):
             precision_at_least: the same, by the share of right answers that a class had on the validation rows from there on.
 
         Raises:
-            ValueError: the validation rows allow no such promise, or classes stand in a tree.
+            TypeError: a row is no text.
+            ValueError: a text is empty, the validation rows allow no such promise, or classes stand in a tree.
         """
         import numpy
 

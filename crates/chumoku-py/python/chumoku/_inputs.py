@@ -45,14 +45,14 @@ def texts_or_pairs(x: Any) -> tuple[list, bool]:
 
 
 def check_rows(given: list, pairs: bool) -> None:
-    """Texts to learn from, which are not empty."""
+    """Texts to learn from or to answer of, which are not empty."""
     for row, one in enumerate(given):
         for text in one if pairs else (one,):
             check_row(row, "text", text)
 
 
 def rows_of(x: Any, what: str) -> list[str]:
-    """Texts to learn from, which are not empty."""
+    """Texts to learn from or to answer of, which are not empty."""
     texts = texts_of(x)
     for row, text in enumerate(texts):
         check_row(row, what, text)

@@ -110,8 +110,10 @@ class Trace(Shown):
     def __init__(self, found: Any) -> None:
         self._found = found
         self.data: dict = json.loads(found.json("en"))
-        self.steps = [step["name"] for step in self.data["steps"] if step["kind"] == "value"]
-        self.gradients = [step["name"] for step in self.data["steps"] if step["kind"] == "gradient"]
+        # What is shown whole and of a head stands there once.
+        self.steps, self.gradients = (
+            list(dict.fromkeys(step["name"] for step in self.data["steps"] if step["kind"] == kind)) for kind in ("value", "gradient")
+        )
         self.tokens: list[str] = self.data["tokens"]
         self.key_tokens: list[str] = self.data["key_tokens"]
 
@@ -133,16 +135,21 @@ class Trace(Shown):
         return self._matrix("value", *(name if isinstance(name, tuple) else (name, None)))
 
     def gradient(self, name: str, head: int | None = None) -> Any:
-        """The gradient of the loss with respect to a quantity, of its shape, in float64; of a head, its part of it."""
+        """The gradient of the loss with respect to a quantity, of its shape, in float64; with ``head`` that head's part of it.
+
+        Raises:
+            KeyError: there is no such gradient; ``gradients`` has the names of those that are there.
+        """
         return self._matrix("gradient", name, head)
 
     def _matrix(self, kind: str, name: str, head: int | None) -> Any:
         import numpy
 
-        for step in self.data["steps"]:
-            if step["kind"] == kind and step["name"] == name and head in (None, step["head"]):
-                # NaN and the infinities are texts in JSON.
-                return numpy.asarray([[float(x) for x in row] for row in step["matrix"]]).reshape(step["shape"])
+        found = [step for step in self.data["steps"] if step["kind"] == kind and step["name"] == name and head in (None, step["head"])]
+        # The whole, where that is there; else the part of the head that is shown.
+        for step in sorted(found, key=lambda step: step["head"] is not None):
+            # NaN and the infinities are texts in JSON.
+            return numpy.asarray([[float(x) for x in row] for row in step["matrix"]]).reshape(step["shape"])
         there = self.steps if kind == "value" else self.gradients
         if not there:
             raise KeyError("a trace has gradients if it is made with backward=True")

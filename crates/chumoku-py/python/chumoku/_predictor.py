@@ -50,6 +50,10 @@ class Predictor(Estimator):
 
         Of an n-gram model ``data["ngrams"]`` has the effect of each n-gram; there is no attention. Where columns stand beside the text,
         it is a row, a dictionary or a row of pandas, and ``data["columns"]`` has the effect of each value.
+
+        Raises:
+            TypeError: it is no text, or not as many texts as the model reads.
+            ValueError: the text is empty, or a column is missing.
         """
         model = self._fitted()
         to_dict = getattr(text, "to_dict", None)
@@ -58,6 +62,8 @@ class Predictor(Estimator):
             return Explanation(model.explain(self._asked({name: [x] for name, x in row.items()})[0], type(self).__name__))
         if not isinstance(text, (str, tuple, list) if model.reads_pairs else str):
             raise TypeError(f"expected {'two texts' if model.reads_pairs else 'one text'}, got {type(text).__name__}")
+        if isinstance(text, str) and not text.strip():
+            raise ValueError("expected a text to explain, got an empty one")
         return Explanation(model.explain(self._asked([text])[0], type(self).__name__))
 
     def export(self, file: str | os.PathLike[str]) -> dict[str, Any]:
@@ -84,6 +90,7 @@ class Predictor(Estimator):
         if given and pairs != reads_pairs:
             wanted, got = ("pairs of texts", "single texts") if reads_pairs else ("single texts", "pairs")
             raise TypeError(f"expected {wanted}, which this model was trained on, got {got}")
+        check_rows(given, pairs)
         texts = [_chumoku.joined(*pair) for pair in given] if pairs else given
         return [_chumoku.beside(text, row) for text, row in zip(texts, cells)] if columns else texts
 

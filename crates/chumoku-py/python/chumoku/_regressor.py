@@ -75,7 +75,8 @@ class TextRegressor(Predictor):
                 model cannot be so sure, or that is unlike all texts of training, gets NaN.
 
         Raises:
-            ValueError: the validation rows allow no such promise, or the numbers are no ratings but a measure.
+            TypeError: a row is no text.
+            ValueError: a text is empty, the validation rows allow no such promise, or the numbers are no ratings but a measure.
         """
         if abstain is None:
             return self._told(X)[:, 0].copy()

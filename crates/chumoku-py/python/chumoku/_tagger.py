@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _chumoku
 from ._estimator import Estimator
-from ._inputs import check_as_many, check_row, is_none, listed, rows_of, texts_of
+from ._inputs import check_as_many, check_row, is_none, listed, rows_of
 from ._pages import Shown, coloured
 from ._predictor import LEAST, chunks
 
@@ -162,9 +162,14 @@ class TextTagger(Estimator):
         return self
 
     def predict(self, X: Iterable[str]) -> list[list[Span]]:
-        """The spans of each text, in their order; they do not overlap."""
+        """The spans of each text, in their order; they do not overlap.
+
+        Raises:
+            TypeError: a row is no text.
+            ValueError: a text is empty.
+        """
         model = self._fitted()
-        return [[Span(*span) for span in row] for part in chunks(texts_of(X)) for row in model.predict(part)]
+        return [[Span(*span) for span in row] for part in chunks(rows_of(X, "text")) for row in model.predict(part)]
 
     def explain(self, text: str, span: Sequence[Any] | Mapping[str, Any] | None = None) -> SpanExplanation:
         """Why each span of this text is marked: what each word does to it, and the features that speak for its labels.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import _chumoku
@@ -54,10 +55,13 @@ def predict(
 ) -> Answers:
     """What ``chumoku predict`` answers, as a function of tables.
 
-    It adds the columns that the command adds: ``label`` and ``probability`` (with ``top`` also ``label_2``, ``probability_2`` …; with
-    ``abstain`` also ``abstained``); of a model of numbers ``score``, ``low`` and ``high``; of several labels a text ``labels`` and
-    ``probabilities``, which are lists; of a tagger ``spans``, a list of ``start``, ``end``, ``label``, ``text`` and ``probability``. And
-    ``error``. One whose name the table has already is called ``predicted_…``.
+    It adds the columns that the command adds: ``label`` and ``probability`` (with ``top`` also ``label_2``, ``probability_2`` …); of a
+    model of numbers ``score``, ``low`` and ``high``; of several labels a text ``labels`` and ``probabilities``, which are lists; of a
+    tagger ``spans``, a list of ``start``, ``end``, ``label``, ``text`` and ``probability``. And ``error``. One whose name the table has
+    already is called ``predicted_…``.
+
+    With ``abstain`` there is ``abstained`` too: null where there is an answer, else why there is none (``unsure`` or
+    ``unlike_training``). The answer is then null: ``label``, ``labels`` and ``probabilities``, or ``score``, ``low`` and ``high``.
 
     Args:
         model: the model's folder, on every machine that answers.
@@ -143,7 +147,15 @@ class Answers:
         return engine
 
     def schema(self, given: pa.Schema) -> pa.Schema:
-        """The schema of the table that is made of one with this schema."""
+        """The schema of the table that is made of one with this schema.
+
+        Raises:
+            ValueError: a column is missing, or there twice.
+            TypeError: a column that should hold texts holds something else.
+        """
+        if not isinstance(given, pa.Schema):
+            raise TypeError(f"expected a schema of pyarrow, got {type(given).__name__}")
+        self._check_schema(given)
         for field in self._added(given):
             given = given.append(field)
         return given
@@ -165,10 +177,13 @@ class Answers:
         """The table with the columns of answers behind its own.
 
         Raises:
-            ValueError: a column is missing.
-            TypeError: a column that should hold texts holds something else.
+            ValueError: a column is missing, or there twice.
+            TypeError: it is no table, or a column that should hold texts holds something else.
         """
+        if not isinstance(table, (pa.Table, pa.RecordBatch)):
+            raise TypeError(f"expected a table of Arrow (pyarrow.Table or pyarrow.RecordBatch), got {type(table).__name__}")
         engine = self._loaded
+        self._check_schema(table.schema)
         texts, rows, errors = self._texts(table, engine)
         found = engine.answers(texts)
         for field, values in zip(self._added(table.schema), [*found, errors]):
@@ -189,13 +204,9 @@ class Answers:
 
     def _texts(self, table: pa.Table, engine: _Engine) -> tuple[list[str], list[int], list[str | None]]:
         """Texts as the model reads them, the rows that they are of, and for each row why it has none."""
-        columns = [self._column(table, "column", name) for name in self._names]
-        for name, column in zip(self._names, columns):
-            if not _may_be_texts(column.type):
-                raise TypeError(f"column {name!r}: expected texts, got {column.type}: name the column of texts with column=…")
-        beside = [[_cell(x) for x in self._column(table, "a column that the model reads", name).to_pylist()] for name in engine.columns]
-        place = [name for name in _PLACE if name in table.column_names] if self._place is None else self._place
-        places = [(name, self._column(table, "place", name)) for name in place]
+        columns = [table[name] for name in self._names]
+        beside = [[_cell(x) for x in table[name].to_pylist()] for name in engine.columns]
+        places = [(name, table[name]) for name in self._places(table.column_names)]
         texts: list[str] = []
         rows: list[int] = []
         errors: list[str | None] = []
@@ -211,11 +222,34 @@ class Answers:
             errors.append(error)
         return texts, rows, errors
 
-    def _column(self, table: pa.Table, what: str, name: str) -> pa.ChunkedArray:
-        if name not in table.column_names:
-            shown = ", ".join(table.column_names[:12])
-            raise ValueError(f"{what}: the table has no column {name!r}; it has {shown}")
-        return table[name]
+    def _places(self, names: Sequence[str]) -> list[str]:
+        """The columns that say where a row is."""
+        if self._place is None:
+            return [name for name in _PLACE if names.count(name) == 1]
+        return self._place
+
+    def _check_schema(self, given: pa.Schema) -> None:
+        """Looks for the columns that are read, and whether those of texts may hold texts."""
+        self.check_names(given.names)
+        for name in self._names:
+            kind = given.field(name).type
+            if not _may_be_texts(kind):
+                raise TypeError(f"column {name!r}: expected texts, got {kind}: name the column of texts with column=…")
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Looks for the columns that are read among those of a table.
+
+        Raises:
+            ValueError: one is missing, or there twice.
+        """
+        wanted = [("column", name) for name in self._names]
+        wanted += [("a column that the model reads", name) for name in self._loaded.columns]
+        wanted += [("place", name) for name in self._places(names)]
+        for what, name in wanted:
+            if name not in names:
+                raise ValueError(f"{what}: the table has no column {name!r}; it has {', '.join(names[:12])}")
+            if names.count(name) > 1:
+                raise ValueError(f"{what}: the table has {names.count(name)} columns {name!r}: give the others another name")
 
     def _fault(self, name: str, x: Any) -> str | None:
         """Why a model cannot read it."""
@@ -258,8 +292,13 @@ class _Answered(_Engine):
     def __init__(self, command: str, model: str, flags: Mapping[str, Any]) -> None:
         arguments = ["chumoku", command, model, *_arguments(flags)]
         if command == "explain":
+            if _chumoku.model_kind(model) == "translator":
+                raise ValueError(f"{model}: expected a model of single texts, got a translator: explain a translation with chumoku.Translator.load(folder).explain(text)")
             arguments += ["--input", "-", "--json", "-"]
-        self._rows = _chumoku.RowAnswerer.load(arguments, True)
+        try:
+            self._rows = _chumoku.RowAnswerer.load(arguments, True)
+        except ValueError as error:
+            raise ValueError(_as_argument(str(error), flags)) from None
         self.reads_pairs, self.columns = self._rows.reads_pairs, self._rows.columns
         self.has_columns = bool(self.columns or flags.get("set"))
         names = self._rows.names
@@ -270,6 +309,8 @@ class _Answered(_Engine):
             self._tell = self._explained if has_words else self._objects
         elif names is None:
             self.fields = [pa.field("labels", pa.list_(pa.string())), pa.field("probabilities", pa.list_(pa.float64()))]
+            if flags.get("abstain") is not None:
+                self.fields.append(pa.field("abstained", pa.string()))
             self._tell = self._labels
         else:
             self.fields = [pa.field(name, _type_of(name)) for name in names]
@@ -283,11 +324,13 @@ class _Answered(_Engine):
 
     def _columns(self, texts: list[str]) -> list[list[Any]]:
         rows = self._asked(texts)
-        return [[row[i] for row in rows] for i in range(len(self.fields))]
+        # What a file has of no answer, and of no reason for that, is an empty text.
+        return [[None if row[i] == "" else row[i] for row in rows] for i in range(len(self.fields))]
 
     def _labels(self, texts: list[str]) -> list[list[Any]]:
-        rows = [row["labels"] for row in self._asked(texts)]
-        return [[[one[key] for one in row] for row in rows] for key in ("label", "probability")]
+        rows = self._asked(texts)
+        each = [[row["labels"] and [one[key] for one in row["labels"]] for row in rows] for key in ("label", "probability")]
+        return [*each, [row.get("why") for row in rows]]
 
     def _objects(self, texts: list[str]) -> list[list[Any]]:
         return [[json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in self._asked(texts)]]
@@ -326,6 +369,22 @@ def _may_be_texts(kind: pa.DataType) -> bool:
         return True
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
     return is_text or getattr(pa.types, "is_string_view", lambda kind: False)(kind)
+
+
+def _as_argument(said: str, flags: Mapping[str, Any]) -> str:
+    """What the command says of a flag, of an argument."""
+    for before in ("error: ", "エラー: "):
+        said = said.removeprefix(before)
+    for behind in ("; all options: --help", "。オプションの一覧: --help"):
+        said = said.removesuffix(behind)
+    name = "|".join(map(re.escape, flags))
+    said = re.sub(rf"--({name})(?: <[^>]*>+)?(?![\w-])", lambda found: found[1].replace("-", "_"), said)
+    return re.sub(r"^invalid value '(.*)' for '(\w+)'(?:: | \[possible values: )(.*?)\]?$", _of_value, said)
+
+
+def _of_value(found: re.Match[str]) -> str:
+    expected = found[3] if found[3].startswith("expected") else f"expected one of {found[3]}, got {found[1]}"
+    return f"{found[2]}: {expected}"
 
 
 def _where(name: str, x: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 import sys
@@ -9,6 +10,7 @@ import time
 from typing import Sequence
 
 from .. import _chumoku
+from . import _cluster
 from ._words import Pick, Wrong, own_flags, pick_of, whole
 
 _USAGE = (
@@ -17,9 +19,10 @@ usage: python -m chumoku.ray predict MODEL DATA --out FILE [--workers N] [flags 
        python -m chumoku.ray train … (see python -m chumoku.ray train --help)
 
   --out FILE           the file to write: what `chumoku predict` would have written, byte for byte
-  --workers N          processes that answer, each of which reads the model (default: as many as the cluster has room for)
+  --workers N          processes that answer, each of which reads the model (default: as many as the cluster has room for;
+                       on this machine alone no more than it has cores for)
   --threads N          threads of each worker (default: 1)
-  --address ADDRESS    the cluster: auto, or host:port (default: RAY_ADDRESS, else this machine alone)
+  --address ADDRESS    the cluster: auto, local, or host:port (default: RAY_ADDRESS, else this machine alone)
   --rows-per-part N    rows that a worker is given at a time (default: 1024)
 """,
     """\
@@ -27,9 +30,10 @@ usage: python -m chumoku.ray predict MODEL DATA --out FILE [--workers N] [flags 
         python -m chumoku.ray train …（python -m chumoku.ray train --help を参照）
 
   --out ファイル       書き出すファイル。`chumoku predict` の出力とバイト単位で一致します
-  --workers N          ワーカーの数。それぞれがモデルを読み込みます（既定: クラスターに収まるだけ）
+  --workers N          ワーカーの数。それぞれがモデルを読み込みます（既定: クラスターに
+                       収まるだけ。このマシンだけで実行するときはコア数まで）
   --threads N          各ワーカーのスレッド数（既定: 1）
-  --address アドレス   クラスター。auto か ホスト:ポート（既定: RAY_ADDRESS、なければこのマシンだけ）
+  --address アドレス   クラスター。auto、local、ホスト:ポート（既定: RAY_ADDRESS、なければこのマシンだけ）
   --rows-per-part N    ワーカーに一度に渡す行数（既定: 1024）
 """,
 )
@@ -71,8 +75,11 @@ def _predict(arguments: list[str], pick: Pick) -> int:
     out = pathlib.Path(own["--out"])
     workers = whole("--workers", own, pick)
     cpus, rows = whole("--threads", own, pick) or 1, whole("--rows-per-part", own, pick) or 1024
+    _not_over(out, rest, pick)
+    address = _cluster.address_of(own.get("--address"), pick)
     command = ["chumoku", "predict", *rest]
     tell = lambda en, ja, text: print(f"{pick(f'{en:<9}', ja)} {text}", file=sys.stderr)
+    workers = _fitting(workers, cpus, address, pick, tell)
     failed = lambda message: print(f"{pick('error', 'エラー')}: {message}", file=sys.stderr)
     try:
         reader = _chumoku.RowReader.open(command)
@@ -94,7 +101,7 @@ def _predict(arguments: list[str], pick: Pick) -> int:
         raise Wrong(pick(f"{out}: cannot be written: {error.strerror}", f"{out}: 書き込めません: {error.strerror}")) from None
     try:
         with file:
-            code = _write(file, command, (own.get("--address"), workers, cpus, rows), (pick, tell, failed))
+            code = _write(file, command, (address, workers, cpus, rows), (pick, tell, failed))
             file.flush()
             os.fsync(file.fileno())
         if code == 0:
@@ -104,11 +111,50 @@ def _predict(arguments: list[str], pick: Pick) -> int:
         beside.unlink(missing_ok=True)
 
 
+def _not_over(out: pathlib.Path, words: list[str], pick: Pick) -> None:
+    """Refuses to write a file that the command line names, or one of the model's folder."""
+    if not out.exists():
+        return
+    for word in words:
+        # Of a flag that has its value in one piece, the value.
+        name, equals, value = word.partition("=")
+        read = value if equals and name.startswith("--") else word
+        try:
+            is_it = os.path.samefile(out, read) or os.path.isdir(read) and os.path.samefile(out.absolute().parent, read)
+        except (OSError, ValueError):
+            continue
+        if is_it:
+            raise Wrong(
+                pick(
+                    f"--out {out}: that is a file that is read; name another",
+                    f"--out {out}: 読み込むファイルです。別の名前にしてください",
+                )
+            )
+
+
+def _fitting(workers: int | None, cpus: int, address: str | None, pick: Pick, tell) -> int | None:
+    """As many workers as this machine has cores for, where it is alone."""
+    import ray
+
+    if workers is None or address is not None or ray.is_initialized():
+        return workers
+    cores = _cluster.cores()
+    room = max(cores // cpus, 1)
+    if workers <= room:
+        return workers
+    each = "" if cpus == 1 else pick(f", and each worker takes {cpus}", f"、ワーカー 1 つにつき {cpus}")
+    few = "core" if cores == 1 else "cores"
+    tell("workers", "ワーカー", pick(f"{room}, as this machine has {cores} {few}{each}", f"{room}（このマシンのコア数は {cores}{each}）"))
+    return room
+
+
 def _write(file, command: list[str], how, say) -> int:
     from ._parts import written
 
     (address, workers, cpus, rows), (pick, tell, failed) = how, say
-    _start(address, workers, cpus)
+    # Ray Data tells of its plans.
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    _cluster.join(address, pick, needed=(workers or 1) * cpus)
     done, unanswered, reason, ended, told = 0, 0, None, False, time.monotonic()
     for part in written(command, workers=workers, cpus=cpus, rows=rows):
         if part.failed is not None:
@@ -131,21 +177,3 @@ def _write(file, command: list[str], how, say) -> int:
     if unanswered:
         tell("unanswered", "未回答", _chumoku.unanswered(unanswered, reason or ""))
     return 0
-
-
-def _start(address: str | None, workers: int | None, cpus: int) -> None:
-    """Joins the cluster, or makes this machine one."""
-    import logging
-
-    import ray
-
-    if ray.is_initialized():
-        return
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    address = address or os.environ.get("RAY_ADDRESS") or None
-    if address is not None:
-        ray.init(address=address, logging_level=logging.ERROR)
-        return
-    # Here workers share the cores that there are, if more are asked for.
-    most = max(os.cpu_count() or 1, (workers or 1) * cpus)
-    ray.init(address="local", num_cpus=most, include_dashboard=False, logging_level=logging.ERROR)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from typing import Any, Mapping, Sequence
 
+import pyarrow
 import pyarrow.parquet
 import ray
 import ray.data
@@ -35,7 +37,7 @@ def predict(
     Nothing is done before somebody takes rows of the result or writes it (:func:`write_parquet`, or Ray's ``write_json`` and
     ``write_csv``). Rows keep their order; a worker that is lost is started again and its batches are answered once more, so that no row
     is missing or twice; and memory does not grow with the data. A row that cannot be answered stays where it is, with the reason in
-    ``error``.
+    ``error``. What is wrong with the model, an argument, or a column of which Ray knows already is said at once.
 
     Args:
         dataset: rows with the texts in a column.
@@ -45,6 +47,10 @@ def predict(
             writing need a core of their own.
         cpus: cores of each.
         batch_size: rows that are answered at a time; no answer depends on it.
+
+    Raises:
+        ValueError: the model or an argument cannot be used, or a column is missing.
+        TypeError: it is no dataset, or a column that should hold texts holds something else.
     """
     answers = arrow.predict(
         model,
@@ -57,7 +63,7 @@ def predict(
         precision=precision,
         place=place,
     )
-    return _answered(dataset, answers, model, workers, cpus, batch_size)
+    return _answered(dataset, answers, workers, cpus, batch_size)
 
 
 def embed(
@@ -75,7 +81,7 @@ def embed(
 ) -> ray.data.Dataset:
     """The vector of each row's text, as :func:`chumoku.arrow.embed` adds it; else as :func:`predict`."""
     answers = arrow.embed(model, column=column, prompt=prompt, normalize=normalize, precision=precision, place=place)
-    return _answered(dataset, answers, model, workers, cpus, batch_size)
+    return _answered(dataset, answers, workers, cpus, batch_size)
 
 
 def explain(
@@ -93,7 +99,7 @@ def explain(
 ) -> ray.data.Dataset:
     """Why each row gets its answer, as :func:`chumoku.arrow.explain` adds it; else as :func:`predict`."""
     answers = arrow.explain(model, column=column, method=method, set=set, precision=precision, place=place)
-    return _answered(dataset, answers, model, workers, cpus, batch_size)
+    return _answered(dataset, answers, workers, cpus, batch_size)
 
 
 def faults(dataset: ray.data.Dataset) -> ray.data.Dataset:
@@ -158,12 +164,11 @@ class Worker:
 
 
 def _answered(
-    dataset: ray.data.Dataset, answers: arrow.Answers, model: str | os.PathLike[str], workers: int | None, cpus: int, batch_size: int
+    dataset: ray.data.Dataset, answers: arrow.Answers, workers: int | None, cpus: int, batch_size: int
 ) -> ray.data.Dataset:
     if not isinstance(dataset, ray.data.Dataset):
         raise TypeError(f"dataset: expected a dataset of Ray Data, as ray.data.read_parquet(…) gives it, got {type(dataset).__name__}")
-    # Says what is wrong with a folder that is no model, before anything is begun.
-    _chumoku.model_kind(model)
+    _check(answers, dataset)
     cores = _cores()
     if 0 < cores < check("cpus", cpus) + 1:
         warnings.warn(
@@ -178,6 +183,20 @@ def _answered(
     # The context is that of this dataset and of those that it was made from, not of others.
     answered.context.execution_options.preserve_order = True
     return answered
+
+
+def _check(answers: arrow.Answers, dataset: ray.data.Dataset) -> None:
+    """Says here, before anything is begun, what every worker would say: of the model, the arguments, and of columns that are known."""
+    # Not for long: the model is of use to workers alone.
+    own = copy.copy(answers).load()
+    schema = dataset.schema(fetch_if_missing=False)
+    if schema is None:
+        return
+    if isinstance(schema.base_schema, pyarrow.Schema):
+        own.schema(schema.base_schema)
+    else:
+        # Of pandas: what a column holds, Arrow tells when it has it.
+        own.check_names(list(schema.names))
 
 
 def pool(workers: int | None, cpus: int, least: int | None = None) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import threading
 from collections import deque
 from typing import Any, NamedTuple
 
+from . import _cluster
 from ._leader import Leader, weaker
 from ._words import Pick, Wrong, japanese, own_flags, pick_of, whole
 
@@ -29,7 +29,7 @@ chumoku train, its steps shared by processes of a Ray cluster. The model is the 
   --workers N        helpers (default: 2)
   --worker-cpus N    cores, and threads, of each (default: 1)
   --max-failures N   helpers that may die (default: -1, any number)
-  --address ADDRESS  the cluster: auto, or host:port (default: RAY_ADDRESS, else one that is started here)
+  --address ADDRESS  the cluster: auto, local, or host:port (default: RAY_ADDRESS, else one that is started here)
 
 All other flags are those of chumoku train; chumoku train --help lists them.
 """,
@@ -41,7 +41,7 @@ chumoku train の各ステップを Ray クラスターのプロセスで分担�
   --workers N          ヘルパーの数（既定: 2）
   --worker-cpus N      各ヘルパーのコア数とスレッド数（既定: 1）
   --max-failures N     許容するヘルパーの異常終了の回数（既定: -1、無制限）
-  --address アドレス   クラスター。auto か ホスト:ポート（既定: RAY_ADDRESS、なければこのマシンで起動）
+  --address アドレス   クラスター。auto、local、ホスト:ポート（既定: RAY_ADDRESS、なければこのマシンで起動）
 
 ほかのオプションは chumoku train と同じです。一覧は chumoku train --help で見られます。
 """,
@@ -171,26 +171,18 @@ def main(argv: list[str]) -> int:
         own, args = own_flags(argv, ("--workers", "--worker-cpus", "--max-failures", "--address"), pick)
         asked = _asked(own, pick)
         _refuse_alone(args, pick)
+        # Ray prints there whom it has lost, which the leader says too; what is the command's does not come through here.
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            return _lead(asked, args, pick)
     except Wrong as error:
         print(f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
         return 2
-    # Ray prints there whom it has lost, which the leader says too; what is the command's does not come through here.
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        return _lead(asked, args, pick)
 
 
 def _lead(own: _Asked, args: list[str], pick: Pick) -> int:
-    import ray
-
     # Calls that a lost machine was to answer are made again.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    if not ray.is_initialized():
-        address = own.address or os.environ.get("RAY_ADDRESS")
-        if address:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        else:
-            cores = max(os.cpu_count() or 1, own.workers * own.worker_cpus)
-            ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    _cluster.join(_cluster.address_of(own.address, pick), pick, needed=own.workers * own.worker_cpus, log_to_driver=False)
     environment = {}
     if "CHUMOKU_ISA" not in os.environ:
         common = _common_instruction_set()
