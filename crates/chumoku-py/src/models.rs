@@ -332,9 +332,14 @@ pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, trace
         // Says what is wrong with a model of another kind.
         _ => {
             let model = TextClassifier::load(folder)?;
-            let text = &pair::of_line(text, model.config().reads_pairs()).ok_or_else(|| {
-                Error::Setting("text: this model reads two texts: give both, as (\"first\", \"second\")".into())
-            })?;
+            let expected = match (pair::parts(text).is_some(), model.config().reads_pairs()) {
+                (false, true) => "two texts: give both, as (\"first\", \"second\")",
+                (true, false) => "one text: give that alone",
+                _ => "",
+            };
+            if !expected.is_empty() {
+                return Err(Error::Setting(format!("text: this model reads {expected}")));
+            }
             if *backward { model.record_backward(text, *place, target)? } else { model.record(text, *place)? }
         }
     };

@@ -63,6 +63,20 @@ def test_a_trace_backward_has_the_gradients():
         chumoku.trace("two-tokens", backward=True)
 
 
+def test_a_model_of_two_texts_is_traced():
+    rows = [(f"A dog runs on day {i}.", f"A dog {['runs', 'eats'][i % 2]}.") for i in range(80)]
+    model = chumoku.TextClassifier(epochs=1, progress=None).fit(rows, [i % 2 for i in range(80)])
+    found = chumoku.trace(model=model, text=("A dog runs.", "A dog eats."))
+    assert "[SEP]" in found.tokens
+    expected = model.predict_proba([("A dog runs.", "A dog eats.")])
+    assert found["probabilities"].shape[1] == expected.shape[1]
+    with pytest.raises(ValueError, match="reads two texts"):
+        chumoku.trace(model=model, text="A dog runs.")
+    single = chumoku.TextClassifier(epochs=1, progress=None).fit([first for first, _ in rows], [i % 2 for i in range(80)])
+    with pytest.raises(ValueError, match="reads one text"):
+        chumoku.trace(model=single, text=("A dog runs.", "A dog eats."))
+
+
 def test_hidden_keys_are_infinite():
     x = example()
     found = chumoku.trace({"inputs": x, "options": {"mask": np.tri(3, 5, dtype=bool)}})

@@ -44,7 +44,7 @@ def trace(
     example: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     model: str | os.PathLike[str] | Estimator | None = None,
-    text: str | None = None,
+    text: str | tuple[str, str] | None = None,
     target: str | None = None,
     part: str = "cross",
     layer: int | None = None,
@@ -59,7 +59,8 @@ def trace(
 
     Args:
         example: the name of a built-in example, a file, or a dictionary as such a file holds it; its matrices may be arrays.
-        model: a model folder, trained here or published, or a fitted estimator; then ``text`` is what it reads.
+        model: a model folder, trained here or published, or a fitted estimator; then ``text`` is what it reads,
+            of a model of two texts both, as a tuple.
         target: of a translator, the translation that it is given; its own if absent. Of a classifier, with ``backward``, the class whose
             loss is taken; the one that it predicts if absent.
         part: of a translator: ``"encoder"``, ``"decoder"`` or ``"cross"``.
@@ -73,8 +74,10 @@ def trace(
         raise TypeError("expected a worked example, or model=… and text=…")
     if model is None:
         return _of_example(*_source(example), head, bool(backward))
+    if isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text):
+        text = _chumoku.joined(*text)
     if not isinstance(text, str):
-        raise TypeError(f"text: expected the text that the model reads, got {type(text).__name__}")
+        raise TypeError(f"text: expected the text that the model reads, or both as a tuple, got {type(text).__name__}")
     if part not in ("encoder", "decoder", "cross"):
         raise ValueError(f"part: expected one of encoder, decoder, cross, got {part!r}")
     if isinstance(model, Estimator):
