@@ -157,16 +157,12 @@ fn objects_with_spans_train_the_same() {
     assert_eq!(run.json()["data_sha256"], place.json("model/metrics.json")["data_sha256"]);
 }
 
-/// Texts without spaces are read by characters, and so counted.
 #[test]
 fn spans_that_cut_words_are_told() {
     let place = Place::new();
     let row = |i: usize| {
-        let end = if i % 4 == 0 { 5 } else { 4 };
-        format!(
-            "{}\n",
-            json!({ "text": format!("Annabel waits {i}"), "spans": [[end - 4, if i % 4 == 0 { end } else { 7 }, "person"]] })
-        )
+        let [start, end] = if i.is_multiple_of(4) { [1, 5] } else { [0, 7] };
+        format!("{}\n", json!({ "text": format!("Annabel waits {i}"), "spans": [[start, end, "person"]] }))
     };
     place.write("train.jsonl", (0..40).map(row).collect::<String>());
     let said = trained(&place, "train.jsonl", "model", &[]).stderr;
@@ -178,6 +174,7 @@ fn spans_that_cut_words_are_told() {
     assert!(!trained(&place, "whole.jsonl", "whole", &[]).stderr.contains("within a word"));
 }
 
+/// Texts without spaces are read by characters, and so counted.
 #[test]
 fn japanese_is_tagged_by_characters() {
     let place = Place::new();
