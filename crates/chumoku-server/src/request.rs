@@ -82,7 +82,7 @@ fn reason(error: &serde_json::Error) -> &'static str {
     let lang = chumoku::lang::lang();
     if said.contains("recursion limit") {
         lang.pick("it is nested too deeply", "入れ子が深すぎます")
-    } else if said.contains("surrogate") {
+    } else if said.contains("hex") {
         lang.pick("half of a character (\\ud800 to \\udfff alone)", "\\ud800 から \\udfff は単独では使えません")
     } else if said.contains("unicode") {
         lang.pick("it is not UTF-8", "UTF-8 ではありません")

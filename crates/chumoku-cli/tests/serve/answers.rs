@@ -251,6 +251,13 @@ fn pairs_columns_numbers_labels_and_trees_are_asked_for_as_they_are_trained() {
     }
     let server = Server::start(&place, &["pairs", "columns", "numbers", "labels", "tree"]);
     let printed = |args: &[&str]| place.run(&[args, &["--json"]].concat()).ok().stdout.trim_end().to_owned();
+    // The steps of a number are no labels of an answer.
+    let info = server.get("/info").json();
+    let kind = |model: &str| {
+        let mut models = info["models"].as_array().unwrap().iter();
+        models.find(|told| told["model_id"] == model).unwrap_or_else(|| panic!("{info}"))["model_type"].clone()
+    };
+    assert!(!kind("numbers").to_string().contains("id2label") && kind("tree").to_string().contains("id2label"));
     let text = "Meal 5 was kind.";
     for (model, inputs, columns, args) in [
         ("pairs", json!([text, "It was good."]), Value::Null, vec![text, "It was good."]),

@@ -2,7 +2,7 @@
 
 use crate::common::reviews;
 use crate::place;
-use crate::service::{Server, read, request};
+use crate::service::{PATIENCE, Server, read, request};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
@@ -42,7 +42,7 @@ fn told_to_end_it_answers_what_it_has_taken() {
     server.signal("TERM");
     server.hears("\"event\":\"ending\"");
     // No new connections, though it is not at its end.
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + PATIENCE;
     while TcpStream::connect(&server.address).is_ok() {
         assert!(Instant::now() < until, "connections are still taken");
         std::thread::sleep(Duration::from_millis(5));
@@ -65,16 +65,21 @@ fn told_to_end_it_answers_what_it_has_taken() {
 
 #[test]
 fn what_is_asked_at_the_end_is_told_of_it() {
-    let mut server = Server::start(place(), &["ngrams"]);
-    let mut idle = server.connect();
-    assert_eq!(server.get("/health").status, 200);
-    server.signal("TERM");
-    server.hears("ending");
-    idle.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    let reply = read(&mut idle).expect("an answer").is(503, "Unhealthy");
+    let asks = || {
+        let mut server = Server::start(place(), &["ngrams"]);
+        let mut idle = server.connect();
+        assert_eq!(server.get("/health").status, 200);
+        server.signal("TERM");
+        server.hears("ending");
+        let asked = idle.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let reply = asked.ok().and_then(|()| read(&mut idle));
+        assert_eq!(server.ends(), 0);
+        reply
+    };
+    // A connection is kept for a third of a second, which a busy machine may let pass.
+    let reply = (0..5).find_map(|_| asks()).expect("an answer").is(503, "Unhealthy");
     let head = reply.head.to_lowercase();
     assert!(head.contains("connection: close") && head.contains("retry-after: "), "{reply:?}");
-    assert_eq!(server.ends(), 0);
 }
 
 #[test]
@@ -82,29 +87,27 @@ fn what_does_not_come_to_its_end_is_left() {
     let mut server = Server::start(place(), &["ngrams", "--drain-timeout", "700ms"]);
     let mut half = server.connect();
     half.write_all(&request("/predict", b"{}")[..40]).unwrap();
+    // Taken, as this one came later.
+    assert_eq!(server.get("/health").status, 200);
     let begun = Instant::now();
     server.signal("TERM");
     assert_eq!(server.ends(), 1, "{:#?}", server.said());
-    assert!(
-        begun.elapsed() > Duration::from_millis(700) && begun.elapsed() < Duration::from_secs(6),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() > Duration::from_millis(700), "{:?}", begun.elapsed());
     let said = server.said().join("\n");
     assert!(said.contains("--drain-timeout") && said.contains("0.7 s"), "{said}");
 }
 
 #[test]
 fn a_second_signal_does_not_wait() {
-    let mut server = Server::start(place(), &["ngrams"]);
+    let mut server = Server::start(place(), &["ngrams", "--read-timeout", "120s", "--drain-timeout", "120s"]);
     let mut half = server.connect();
     half.write_all(&request("/predict", b"{}")[..40]).unwrap();
-    let begun = Instant::now();
+    // Taken, as this one came later.
+    assert_eq!(server.get("/health").status, 200);
     server.signal("TERM");
     server.hears("ending");
     server.signal("INT");
     assert_eq!(server.ends(), 130);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -121,7 +124,7 @@ fn clients_that_come_and_come_do_not_keep_it() {
         }
         std::thread::sleep(Duration::from_millis(100));
         server.signal("TERM");
-        let until = Instant::now() + Duration::from_secs(6);
+        let until = Instant::now() + PATIENCE;
         while TcpStream::connect(&server.address).is_ok() && Instant::now() < until {}
         is_over.store(true, Relaxed);
         assert!(Instant::now() < until, "connections are still taken");

@@ -2,14 +2,14 @@
 
 use crate::common::reviews;
 use crate::place;
-use crate::service::{Server, read, request};
+use crate::service::{Server, is_silent, read, request};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 #[test]
 fn slow_clients_hold_nobody_up() {
-    let server = Server::start(place(), &["ngrams", "--read-timeout", "1s", "--max-connections", "30"]);
+    let server = Server::start(place(), &["ngrams", "--read-timeout", "4s"]);
     let half = |bytes: &[u8]| {
         let mut stream = server.connect();
         stream.write_all(bytes).unwrap();
@@ -21,61 +21,56 @@ fn slow_clients_hold_nobody_up() {
     let mut bodies: Vec<_> = (0..8).map(|_| half(&whole[..whole.len() - 4])).collect();
     let mut idle = server.connect();
     assert_eq!(server.sends(&whole).status, 200);
-    assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
+    // That was answered while all the others were still waited for.
+    for stream in heads.iter().chain(&bodies) {
+        assert!(is_silent(stream));
+    }
     for stream in heads.iter_mut().chain(&mut bodies) {
         read(stream).expect("an answer").is(408, "Timeout");
     }
-    let late = begun.elapsed();
-    assert!(late > Duration::from_millis(900) && late < Duration::from_secs(6), "{late:?}");
+    assert!(begun.elapsed() > Duration::from_millis(3900), "{:?}", begun.elapsed());
     // Whoever says nothing is told nothing.
     assert!(read(&mut idle).is_none());
-    // More than may be are told so; once there is room, all is well.
+}
+
+#[test]
+fn more_connections_than_may_be_are_told_so() {
+    let server = Server::start(place(), &["ngrams", "--read-timeout", "60s", "--max-connections", "30"]);
     let held: Vec<_> = (0..30).map(|_| server.connect()).collect();
-    std::thread::sleep(Duration::from_millis(50));
     read(&mut server.connect()).expect("an answer").is(503, "Overloaded");
+    assert!(held.iter().all(is_silent));
     drop(held);
-    let until = Instant::now() + Duration::from_secs(5);
-    while server.sends(&whole).status != 200 {
-        assert!(Instant::now() < until, "no room again");
-    }
+    server.has_room_again();
 }
 
 #[test]
 fn who_is_told_that_there_is_no_room_takes_none() {
-    let server = Server::start(place(), &["ngrams", "--max-connections", "2"]);
+    let server = Server::start(place(), &["ngrams", "--read-timeout", "60s", "--max-connections", "2"]);
     let [first, _second] = [server.connect(), server.connect()];
-    std::thread::sleep(Duration::from_millis(50));
     // They are told so, and stay for a while.
     let mut refused: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut refused {
         read(stream).expect("an answer").is(503, "Overloaded");
     }
     drop(first);
-    std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(server.post("/predict", &json!({ "inputs": "good" })).status, 200);
+    server.has_room_again();
 }
 
 #[test]
 fn a_full_queue_refuses_and_what_takes_too_long_is_told() {
     let place = place();
     let args =
-        ["book", "--queue", "1", "--wait-timeout", "400ms", "--max-new-tokens", "100000", "--compute-timeout", "2s"];
+        ["book", "--queue", "1", "--wait-timeout", "2s", "--max-new-tokens", "100000", "--compute-timeout", "6s"];
     let server = Server::start(place, &args);
     let long = json!({ "inputs": "the", "max_tokens": 100_000, "temperature": 0, "stream": true });
     // One is written, and its client reads on until it is cut for its time; one waits.
     let mut first = server.connect();
     first.write_all(&request("/generate", long.to_string().as_bytes())).unwrap();
-    let until = Instant::now() + Duration::from_secs(5);
-    while !server.get("/metrics").body.contains("chumoku_queue_seconds_count 1") {
-        assert!(Instant::now() < until);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    server.comes_to("chumoku_queue_seconds_count", 1);
     let short = json!({ "inputs": "the", "max_tokens": 1 });
     let mut second = server.connect();
     second.write_all(&request("/generate", short.to_string().as_bytes())).unwrap();
-    while !server.get("/metrics").body.contains("chumoku_queue_length{model=\"book\"} 1") {
-        assert!(Instant::now() < until);
-    }
+    server.comes_to("chumoku_queue_length{model=\"book\"}", 1);
     let third = server.refuses("/generate", &short, 429, "Overloaded");
     // What is soon done does not wait for it.
     assert_eq!(server.post("/tokenize", &json!({ "inputs": "the cat" })).status, 200);
@@ -99,7 +94,7 @@ fn a_full_queue_refuses_and_what_takes_too_long_is_told() {
 
 #[test]
 fn what_takes_too_long_is_stopped_and_holds_up_none() {
-    let args = ["reviews", "ngrams", "--compute-timeout", "1s", "--wait-timeout", "3s", "--max-body", "20000000"];
+    let args = ["reviews", "ngrams", "--compute-timeout", "4s", "--wait-timeout", "30s", "--max-body", "20000000"];
     let server = Server::start(place(), &args);
     let [short, long] = [3, 4000].map(|words| json!({ "inputs": "good ".repeat(words) }));
     let explains = |body: &Value| {
@@ -114,9 +109,9 @@ fn what_takes_too_long_is_stopped_and_holds_up_none() {
     for path in ["/predict", "/tokenize"] {
         assert_eq!(server.post(path, &short).status, 200);
     }
-    assert!(begun.elapsed() < Duration::from_millis(1000), "{:?}", begun.elapsed());
+    assert!(is_silent(&late));
     read(&mut late).expect("an answer").is(504, "Timeout");
-    assert!(begun.elapsed() > Duration::from_millis(1000), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
     // The next does not wait for what nobody waits for.
     assert_eq!(server.post("/explain", &short).status, 200);
     // Nor for one whose client has gone.
@@ -132,7 +127,10 @@ fn what_takes_too_long_is_stopped_and_holds_up_none() {
 
 #[test]
 fn requests_that_wait_keep_only_what_is_needed() {
-    let server = Server::start(place(), &["book", "--max-new-tokens", "1000000", "--compute-timeout", "20s"]);
+    let server = Server::start(
+        place(),
+        &["book", "--max-new-tokens", "1000000", "--compute-timeout", "120s", "--wait-timeout", "120s"],
+    );
     let mut first = server.connect();
     let long = json!({ "inputs": "the", "max_tokens": 1_000_000, "stream": true });
     first.write_all(&request("/generate", long.to_string().as_bytes())).unwrap();
@@ -149,18 +147,18 @@ fn requests_that_wait_keep_only_what_is_needed() {
         // One after the other: what is needed to read one serves the next.
         (before..before + count).map(ask).collect()
     };
-    // What a few need while they are read.
+    // What a few need while they are read. The junk of thirty would be 57 MB.
     let few = wait(0, 3);
     let Some(before) = server.resident() else { return };
     let many = wait(3, 30);
     let more = server.resident().unwrap().saturating_sub(before) >> 20;
-    assert!(more < 25, "30 requests that wait hold {more} MiB");
+    assert!(more < 40, "30 requests that wait hold {more} MiB");
     drop((few, many));
 }
 
 #[test]
 fn batches_wait_for_what_is_being_read_and_no_longer() {
-    let server = Server::start(place(), &["ngrams", "--gather", "8000"]);
+    let server = Server::start(place(), &["ngrams", "--gather", "60000"]);
     let body = request("/predict", b"{\"inputs\": \"good\"}");
     let begun = Instant::now();
     // Alone, it loses no time.
@@ -179,6 +177,7 @@ fn batches_wait_for_what_is_being_read_and_no_longer() {
     // Beside another that is being read, it waits, and both are computed together.
     let mut late = half(&body);
     let mut early = send(&body);
+    server.comes_to("chumoku_requests_in_flight", 3);
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(server.counts("chumoku_batch_texts_count"), 1);
     late.write_all(&body[body.len() - 3..]).unwrap();
@@ -190,16 +189,17 @@ fn batches_wait_for_what_is_being_read_and_no_longer() {
     drop((late, early));
     let mut late = half(&body);
     let mut early = send(&body);
+    server.comes_to("chumoku_requests_in_flight", 3);
     std::thread::sleep(Duration::from_millis(100));
     late.write_all(b"...").unwrap();
     read(&mut late).expect("an answer").is(400, "Validation");
     assert_eq!(read(&mut early).expect("an answer").status, 200);
-    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn no_more_texts_are_computed_together_than_may_be() {
-    let server = Server::start(place(), &["ngrams", "--gather", "8000", "--batch-texts", "2"]);
+    let server = Server::start(place(), &["ngrams", "--gather", "60000", "--batch-texts", "2"]);
     let body = request("/predict", b"{\"inputs\": \"good\"}");
     let mut last = server.connect();
     last.write_all(&body[..body.len() - 3]).unwrap();
@@ -217,12 +217,12 @@ fn no_more_texts_are_computed_together_than_may_be() {
         assert_eq!(read(stream).expect("an answer").status, 200);
     }
     assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (2, 4));
-    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn a_batch_is_answered_one_by_one_where_one_of_it_fails() {
-    let server = Server::start(place(), &["bert", "--gather", "8000"]);
+    let server = Server::start(place(), &["bert", "--gather", "60000"]);
     let body = |text: &str| request("/embed", json!({ "inputs": text }).to_string().as_bytes());
     let [good, long] = [body("good"), body(&reviews(1)[0].0.repeat(20))];
     let alone = server.sends(&good).body;
@@ -231,6 +231,7 @@ fn a_batch_is_answered_one_by_one_where_one_of_it_fails() {
     server.comes_to("chumoku_requests_in_flight", 2);
     let mut early = server.connect();
     early.write_all(&good).unwrap();
+    server.comes_to("chumoku_requests_in_flight", 3);
     std::thread::sleep(Duration::from_millis(100));
     late.write_all(&long[long.len() - 3..]).unwrap();
     read(&mut late).expect("an answer").is(413, "Validation");

@@ -1,7 +1,7 @@
 //! What the service tells of itself: pages, counters, the log, its documentation; keys; what cannot be served.
 
 use crate::place;
-use crate::service::{Server, read, request};
+use crate::service::{PATIENCE, Server, read, request};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -102,7 +102,7 @@ fn nobody_who_reads_the_log_is_waited_for() {
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     let address = line["url"].as_str().unwrap().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let asks = |stream: &mut TcpStream| {
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert_eq!(read(stream).expect("an answer").status, 200);

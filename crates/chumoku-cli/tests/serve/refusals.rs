@@ -94,6 +94,12 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
         let reply = server.sends(&request("/predict", body)).is(400, "Validation");
         assert!(!reply.body.contains("good"), "{reply:?}");
     }
+    for (body, reason) in
+        [(&br#"{"inputs": "\ud800"}"#[..], "half of a character"), (br#"{"inputs": 1e400}"#, "too large")]
+    {
+        let reply = server.sends(&request("/predict", body)).is(400, "Validation");
+        assert!(reply.body.contains(reason), "{reply:?}");
+    }
     server.sends(&request("/predict", b"[\"good\"]")).is(422, "Validation");
     let plain = String::from_utf8(request("/predict", b"{}")).unwrap().replace("application/json", "text/plain");
     server.sends(plain.as_bytes()).is(415, "Validation");

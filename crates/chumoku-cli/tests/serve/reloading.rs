@@ -2,7 +2,7 @@
 
 use crate::common::Place;
 use crate::place;
-use crate::service::Server;
+use crate::service::{PATIENCE, Server};
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -85,7 +85,7 @@ fn a_signal_to_read_again_is_kept_while_models_are_read() {
     let mut args = vec!["serve", "--port", "0"];
     args.extend(models.iter().map(String::as_str));
     let mut child = place.command(&args).stderr(Stdio::piped()).spawn().unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + PATIENCE;
     while caught(child.id()) >> (HANGUP - 1) & 1 == 0 {
         assert!(Instant::now() < until);
         std::thread::sleep(Duration::from_millis(1));
@@ -113,21 +113,16 @@ fn the_end_does_not_wait_for_models_that_are_read() {
     let last = format!("{}: new model", models.last().unwrap().split_once('=').unwrap().0);
     let mut server = Server::start(&place, &models.iter().map(String::as_str).collect::<Vec<_>>());
     place.write("model/changed", "");
-    let begun = Instant::now();
     server.signal("HUP");
     server.hears(&last);
-    let whole = begun.elapsed();
     place.write("model/changed", "again");
     let before = server.said().len();
     server.signal("HUP");
     while server.said().len() == before {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let begun = Instant::now();
     server.signal("TERM");
     assert_eq!(server.ends(), 0);
-    let took = begun.elapsed();
-    assert!(took < whole, "{took:?} of {whole:?}");
     let read = server.said()[before..].iter().filter(|line| line.contains("new model")).count();
     assert!((1..models.len()).contains(&read), "{read} of {} models", models.len());
 }

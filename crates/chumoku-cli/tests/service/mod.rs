@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How long anything is waited for that comes in a moment on a machine with nothing else to do.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A service on a port of its own; killed when dropped.
 pub struct Server {
     child: Child,
@@ -57,7 +60,7 @@ impl Server {
     /// The first line of the log that holds a word, once it is there.
     #[track_caller]
     pub fn hears(&self, word: &str) -> String {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + PATIENCE;
         loop {
             if let Some(line) = self.said().into_iter().find(|line| line.contains(word)) {
                 return line;
@@ -89,7 +92,7 @@ impl Server {
     /// Waits until `/metrics` has a number.
     #[track_caller]
     pub fn comes_to(&self, line: &str, number: u64) {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + PATIENCE;
         while self.counts(line) != number {
             assert!(Instant::now() < until, "{line} does not come to {number}: {}", self.get("/metrics").body);
             std::thread::sleep(Duration::from_millis(5));
@@ -104,7 +107,7 @@ impl Server {
     /// The exit code, once it has ended.
     #[track_caller]
     pub fn ends(&mut self) -> i32 {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 self.reader.take().into_iter().for_each(|reader| reader.join().unwrap());
@@ -115,9 +118,10 @@ impl Server {
         }
     }
 
+    /// A connection; those that are asked for one after the other are taken in that order.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
@@ -139,6 +143,15 @@ impl Server {
     #[track_caller]
     pub fn post(&self, path: &str, body: &Value) -> Reply {
         self.sends(&request(path, body.to_string().as_bytes()))
+    }
+
+    /// Waits until a request is taken, after more connections were open than may be.
+    #[track_caller]
+    pub fn has_room_again(&self) {
+        let until = Instant::now() + PATIENCE;
+        while self.get("/health").status != 200 {
+            assert!(Instant::now() < until, "no room again");
+        }
     }
 
     /// The answer's JSON, which must be a success.
@@ -199,6 +212,14 @@ pub fn read(stream: &mut TcpStream) -> Option<Reply> {
             Ok(n) => bytes.extend(&buffer[..n]),
         }
     }
+}
+
+/// Whether nothing has been answered yet.
+pub fn is_silent(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let found = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).unwrap();
+    found.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {

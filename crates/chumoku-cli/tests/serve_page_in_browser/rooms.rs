@@ -1,0 +1,344 @@
+//! What people type and paste: one text, two, a table; and what they are told when something goes wrong.
+
+use super::*;
+
+#[test]
+fn a_text_is_classified_and_explained_as_it_is_typed() {
+    let server = Server::start(place(), &ALL);
+    let Some(mut browser) = visit(&server, "en-GB") else { return };
+    choose(&mut browser, "text-model", "reviews");
+    browser.press("Tab");
+    assert_eq!(browser.text("document.activeElement.id"), "text-in");
+    for part in ["Slow, cold", " and not worth", " the money."] {
+        browser.types(part);
+    }
+    let answer = server.asks("/predict", &json!({ "inputs": REVIEW, "model": "reviews" }));
+    let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
+    browser.until(&format!("document.querySelector('#text-answer .verdict')?.textContent === '{shown}'"));
+    let rows = browser.text("[...document.querySelectorAll('#text-answer tr')].map(r => r.textContent).join()");
+    for class in answer.as_array().unwrap() {
+        let row = format!("{}{}", class["label"].as_str().unwrap(), percent(&class["score"]));
+        assert!(rows.contains(&row), "{row}: {rows}");
+    }
+    assert!(browser.text("document.getElementById('said').textContent").contains(answer[0]["label"].as_str().unwrap()));
+    // Every word with its effect, as explain has it.
+    browser.until("document.querySelector('#text-why iframe:not(.coming)')");
+    let explained = server.asks("/explain", &json!({ "inputs": REVIEW, "model": "reviews" }));
+    let words: Vec<String> = explained["words"].as_array().unwrap()[1..]
+        .iter()
+        .zip(&explained["attribution"]["whole"].as_array().unwrap()[1..])
+        .map(|(word, effect)| {
+            let x = effect.as_f64().unwrap();
+            let said = if x.abs() < 0.005 { "0.00".into() } else { format!("{x:+.2}").replace('-', "−") };
+            format!("{}: {said}", word["text"].as_str().unwrap())
+        })
+        .collect();
+    let titles = browser.eval("[...document.querySelectorAll('.coloured span')].map(w => w.title)");
+    assert_eq!(titles, json!(words));
+    assert_eq!(browser.text("document.querySelector('.coloured').textContent"), REVIEW);
+    // The page of explain in the frame is alive, and higher than it was at first.
+    assert_eq!(
+        in_frame(&mut browser, "document.documentElement.dataset.ready + document.documentElement.dataset.framed"),
+        "1classifier"
+    );
+    assert!(in_frame(&mut browser, "document.getElementById('tiles').textContent").contains("money"));
+    let height = in_frame(&mut browser, "String(Math.ceil(document.body.getBoundingClientRect().height))");
+    browser.until(&format!("Math.abs(document.querySelector('#text-why iframe').clientHeight - {height}) < 3"));
+    assert_eq!(in_frame(&mut browser, "getComputedStyle(document.querySelector('.top')).display"), "none");
+    // It is reached by Tab, and its own keys choose the head; that stays for the next text.
+    let head = in_frame(&mut browser, "document.getElementById('head-now').textContent");
+    browser.eval("document.querySelector('#text-why iframe').focus()");
+    browser.press("Tab");
+    assert_eq!(browser.text("document.activeElement.tagName"), "IFRAME");
+    browser.call(
+        "Input.dispatchKeyEvent",
+        json!({ "type": "keyDown", "key": ".", "code": "Period", "windowsVirtualKeyCode": 190, "text": "." }),
+    );
+    let until = Instant::now() + PATIENCE;
+    while in_frame(&mut browser, "document.getElementById('head-now').textContent") == head {
+        assert!(Instant::now() < until, "the key does nothing in the frame");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let chosen = in_frame(&mut browser, "document.getElementById('head-now').textContent");
+    browser.eval("document.getElementById('text-in').focus()");
+    browser.press("End");
+    browser.types(" Never again.");
+    browser.until("document.querySelector('.coloured')?.textContent.endsWith('again.') && document.querySelectorAll('iframe').length === 1");
+    assert_eq!(in_frame(&mut browser, "document.getElementById('head-now').textContent"), chosen);
+    // Nothing, and then other kinds of answers.
+    browser.types_over("");
+    browser.until("!document.querySelector('#text-answer .verdict') && !document.querySelector('iframe')");
+    for (model, text) in [
+        ("topics", "We remember the soup and the waiter."),
+        ("ratings", "food good and staff plain"),
+        ("names", "Emma waits in Kyoto"),
+    ] {
+        browser.scroll_up();
+        choose(&mut browser, "text-model", model);
+        browser.tab_to("text-in");
+        browser.types_over(text);
+        let answer = server.asks("/predict", &json!({ "inputs": text, "model": model, "full": true }));
+        let expected = match model {
+            "topics" => match answer["labels"].as_array().unwrap() {
+                none if none.is_empty() => "No label".to_owned(),
+                some => some.iter().map(|l| l["label"].as_str().unwrap()).collect::<Vec<_>>().join(", "),
+            },
+            "ratings" => answer["score"].to_string().trim_end_matches(".0").to_owned(),
+            _ => match answer["spans"].as_array().unwrap().len() {
+                1 => "1 span".to_owned(),
+                n => format!("{n} spans"),
+            },
+        };
+        browser.until(&format!("document.querySelector('#text-answer .verdict')?.textContent.trim() === '{expected}'"));
+        match model {
+            "ratings" => {
+                let interval = format!(
+                    "90 % interval: {} to {}",
+                    answer["low"].to_string().trim_end_matches(".0"),
+                    answer["high"].to_string().trim_end_matches(".0")
+                );
+                assert!(browser.text("document.getElementById('text-answer').innerText").contains(&interval));
+            }
+            "names" => {
+                let marks = browser.eval("[...document.querySelectorAll('mark')].map(m => m.textContent)");
+                let spans = answer["spans"].as_array().unwrap().iter();
+                let expected: Vec<String> =
+                    spans.map(|s| format!("{}{}", s["text"].as_str().unwrap(), s["label"].as_str().unwrap())).collect();
+                assert!(!expected.is_empty());
+                assert_eq!(marks, json!(expected));
+                // Below them stands the page of `explain --html`, without its heading, in this page's language.
+                browser.until("document.querySelector('iframe:not(.coming)')");
+                let explained = in_frame(
+                    &mut browser,
+                    "[...document.querySelectorAll('#tagged h2')].map(h => h.querySelector('bdi').textContent + h.querySelector('ins').textContent).join('|')",
+                );
+                assert_eq!(explained, expected.join("|"));
+                let heading = "String(getComputedStyle(document.querySelector('header')).display) + document.documentElement.lang";
+                assert_eq!(in_frame(&mut browser, heading), "noneen");
+                let height = in_frame(&mut browser, "String(Math.ceil(document.body.getBoundingClientRect().height))");
+                browser.until(&format!("document.querySelector('iframe:not(.coming)').clientHeight === {height}"));
+            }
+            _ => browser.until("document.querySelectorAll('#text-answer tbody tr').length === 4"),
+        }
+    }
+    assert_quiet(&mut browser, &server);
+}
+
+#[test]
+fn texts_are_texts_and_the_last_one_counts() {
+    let server = Server::start(place(), &["reviews"]);
+    let Some(mut browser) = visit(&server, "en") else { return };
+    browser.tab_to("text-in");
+    let hostile = "</script><img src=x onerror=alert(1)>{{7*7}} & \u{202e}good";
+    browser.types(hostile);
+    browser.until("document.querySelector('.coloured') && document.querySelector('iframe:not(.coming)')");
+    assert_eq!(browser.text("document.querySelector('.coloured').textContent"), hostile);
+    assert_eq!(browser.eval("document.querySelectorAll('img, main script').length"), 0);
+    assert_eq!(in_frame(&mut browser, "String(document.querySelectorAll('img').length)"), "0");
+    // Typed without a pause: what is shown at last is the answer to all of it.
+    browser.types_over("bad");
+    for _ in 0..30 {
+        browser.types(" good");
+    }
+    let text = format!("bad{}", " good".repeat(30));
+    browser.until(&format!("document.querySelector('.coloured')?.textContent === '{text}'"));
+    let answer = server.asks("/predict", &json!({ "inputs": text }));
+    let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
+    assert_eq!(browser.text("document.querySelector('#text-answer .verdict').textContent"), shown);
+    // A reload loses nothing.
+    browser.call("Page.reload", json!({}));
+    browser.until(&format!(
+        "document.getElementById('text-in')?.value === '{text}' && document.querySelector('#text-answer .verdict')"
+    ));
+    assert_quiet(&mut browser, &server);
+}
+
+#[test]
+fn two_texts_are_compared() {
+    let server = Server::start(place(), &ALL);
+    let Some(mut browser) = visit(&server, "en") else { return };
+    enter(&mut browser, "two");
+    let fill = |browser: &mut Browser, model: &str, texts: [&str; 2]| {
+        browser.scroll_up();
+        choose(browser, "two-model", model);
+        for (field, text) in ["two-first", "two-second"].into_iter().zip(texts) {
+            browser.tab_to(field);
+            browser.types_over(text);
+        }
+    };
+    // A classifier: an answer for each, and the difference.
+    fill(&mut browser, "reviews", ["It was good.", "It was bad and cold."]);
+    browser.until("document.querySelector('#two-answer .compare')");
+    let answers =
+        server.asks("/predict", &json!({ "inputs": ["It was good.", "It was bad and cold."], "model": "reviews" }));
+    let verdicts: Vec<String> = (0..2)
+        .map(|i| format!("{} {}", answers[i][0]["label"].as_str().unwrap(), percent(&answers[i][0]["score"])))
+        .collect();
+    assert_eq!(
+        browser.eval("[...document.querySelectorAll('#two-answer .verdict')].map(v => v.textContent)"),
+        json!(verdicts)
+    );
+    let row = browser.text("document.querySelector('#two-answer .compare tbody tr').textContent");
+    let of = |i: usize, label: &str| {
+        answers[i].as_array().unwrap().iter().find(|c| c["label"] == label).unwrap()["score"].as_f64().unwrap()
+    };
+    let label = if row.starts_with("negative") { "negative" } else { "positive" };
+    let difference = 100.0 * (of(1, label) - of(0, label));
+    assert!(row.ends_with(&format!("{difference:+.1}").replace('-', "−")), "{row}");
+    // A pair is read together.
+    fill(&mut browser, "pairs", ["A dog runs on day 3.", "A dog runs."]);
+    let answer =
+        server.asks("/predict", &json!({ "inputs": ["A dog runs on day 3.", "A dog runs."], "model": "pairs" }));
+    let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
+    browser.until(&format!("document.querySelector('#two-answer .verdict')?.textContent === '{shown}' && document.querySelectorAll('#two-answer .verdict').length === 1"));
+    browser.until("document.querySelector('#two-why iframe:not(.coming)')");
+    // Vectors of an encoder.
+    fill(&mut browser, "bert", ["good film", "bad food"]);
+    let explained = server.asks("/explain", &json!({ "inputs": "good film", "target": "bad food", "model": "bert" }));
+    let cosine = format!("{:.3}", explained["similarity"].as_f64().unwrap()).replace('-', "−");
+    browser.until(&format!("document.querySelector('#two-answer .verdict')?.textContent === '{cosine}'"));
+    browser.until("document.querySelectorAll('#two-why .coloured span').length === 2 && document.querySelector('#two-why iframe:not(.coming)')");
+    assert_eq!(in_frame(&mut browser, "document.documentElement.dataset.framed"), "encoder");
+    browser.tab_to("two-second");
+    browser.types_over(&"good ".repeat(30));
+    browser.until("document.getElementById('two-answer').textContent.includes('left out')");
+    assert_quiet(&mut browser, &server);
+}
+
+#[test]
+fn a_table_is_classified_and_downloaded() {
+    let server = Server::start(place(), &ALL);
+    let Some(mut browser) = visit(&server, "en") else { return };
+    let downloads = browser.folder.path().join("downloads");
+    let behaviour = json!({ "behavior": "allow", "downloadPath": downloads });
+    browser.call("Page.setDownloadBehavior", behaviour);
+    enter(&mut browser, "table");
+    browser.tab_to("table-in");
+    // As spreadsheets copy: tabs, and quotation marks around what has lines or marks of its own.
+    let texts = ["It was good.", "Cold, slow and \"bad\".", "", "とても良い\n映画でした。", "=1+1"];
+    let many = (0..70).map(|i| format!("r{i}\tGood film number {i}, once more.\n")).collect::<String>();
+    browser.types(&format!(
+        "id\ttext\na\tIt was good.\nb\t\"Cold, slow and \"\"bad\"\".\"\nc\t\nd\t\"とても良い\n映画でした。\"\ne\t=1+1\n{many}"
+    ));
+    assert_eq!(browser.text("document.getElementById('table-found').textContent"), "75 rows, 2 columns.");
+    assert_eq!(browser.eval("document.getElementById('table-header').checked"), true);
+    assert_eq!(browser.text("document.getElementById('table-first').selectedOptions[0].textContent"), "text");
+    browser.tab_to("table-go");
+    browser.press("Enter");
+    browser.until("document.getElementById('table-progress-said').textContent === 'Done: 75 rows.'");
+    browser.scroll_up();
+    browser.tab_to("table-save");
+    browser.press("Enter");
+    let file = downloads.join("table-reviews.csv");
+    let until = Instant::now() + PATIENCE;
+    while !file.is_file() {
+        assert!(Instant::now() < until, "nothing is downloaded");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let saved = fs::read_to_string(&file).unwrap();
+    let answers = server.asks(
+        "/predict",
+        &json!({ "inputs": [[texts[0]], [texts[1]], [texts[3]], [texts[4]]], "full": true, "model": "reviews" }),
+    );
+    let told = |i: usize| format!("{},{}", answers[i]["label"].as_str().unwrap(), answers[i]["probability"]);
+    let expected = format!(
+        "\u{feff}id,text,predicted label,probability\r\na,It was good.,{}\r\nb,\"Cold, slow and \"\"bad\"\".\",{}\r\nc,,,\r\nd,\"とても良い\n映画でした。\",{}\r\ne,=1+1,{}\r\nr0,",
+        told(0),
+        told(1),
+        told(2),
+        told(3)
+    );
+    assert!(saved.starts_with(&expected), "{}\n{expected}", &saved[..expected.len().min(saved.len())]);
+    assert_eq!(saved.matches("Good film number").count(), 70);
+    assert!(!saved.contains(",,\r\nr"), "a row has no answer: {saved}");
+    // Pairs, and a cancel in between.
+    browser.scroll_up();
+    choose(&mut browser, "table-model", "pairs");
+    browser.tab_to("table-in");
+    let rows = (0..20_000).map(|i| format!("A dog runs on day {i}.\tA dog sings.\n")).collect::<String>();
+    browser.press("Ctrl+a");
+    browser.pastes(&format!("premise\thypothesis\n{rows}"));
+    browser.until("document.getElementById('table-found').textContent === '20000 rows, 2 columns.'");
+    assert_eq!(browser.text("document.getElementById('table-second').selectedOptions[0].textContent"), "hypothesis");
+    browser.tab_to("table-go");
+    browser.press("Enter");
+    browser.until("document.getElementById('table-progress').value > 0");
+    browser.tab_to("table-cancel");
+    browser.press("Enter");
+    browser.until("document.getElementById('table-progress-said').textContent.startsWith('Stopped after')");
+    let before = browser.eval("document.getElementById('table-progress').value").as_u64().unwrap();
+    assert!(before > 0 && before < 20_000, "{before}");
+    browser.until("document.activeElement.id === 'table-go' && document.activeElement.textContent === 'Go on'");
+    browser.press("Enter");
+    browser.until("document.getElementById('table-progress-said').textContent === 'Done: 20000 rows.'");
+    assert_quiet(&mut browser, &server);
+}
+
+#[test]
+fn what_goes_wrong_is_said_in_plain_words() {
+    let place = place();
+    let mut server = Server::start(place, &["reviews", "--max-chars", "300"]);
+    let Some(mut browser) = visit(&server, "en") else { return };
+    browser.tab_to("text-in");
+    browser.types("good soup");
+    browser.until("document.querySelector('#text-answer .verdict') && document.querySelector('#text-why iframe')");
+    browser.types_over(&"good ".repeat(80));
+    browser.until("document.getElementById('problem-said').textContent.includes('it takes 300 characters at most')");
+    // The answer to another text does not stand beside it.
+    for of_another in ["#text-answer .verdict", "#text-why iframe"] {
+        assert_eq!(browser.eval(&format!("document.querySelector('{of_another}')")), Value::Null, "{of_another}");
+    }
+    browser.types_over(REVIEW);
+    browser.until("document.getElementById('problem').hidden && document.querySelector('#text-answer .verdict')");
+    // The service ends, and comes back under the same address.
+    server.signal("TERM");
+    assert_eq!(server.ends(), 0);
+    browser.types(" Never.");
+    browser.until("document.getElementById('problem-said').textContent.startsWith('The service does not answer.')");
+    assert_eq!(browser.text("document.getElementById('text-in').value"), format!("{REVIEW} Never."));
+    let (_, port) = server.address.rsplit_once(':').unwrap();
+    let again = Server::with(place, &["reviews", "--port", port], &[]);
+    browser.scroll_up();
+    browser.tab_to("problem-again");
+    browser.press("Enter");
+    browser.until("document.getElementById('problem').hidden && document.querySelector('.coloured')?.textContent.endsWith('Never.')");
+    drop(again);
+    // In Japanese too.
+    browser.scroll_up();
+    browser.tab_to("lang-ja");
+    browser.press("Enter");
+    browser.tab_to("text-in");
+    browser.types("!");
+    browser.until("document.getElementById('problem-said').textContent.startsWith('サービスが応答しません。')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_key_is_asked_for() {
+    let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "open-sesame")]);
+    let Some(mut browser) = Browser::start("en") else { return };
+    browser.open(&format!("http://{}/", server.address));
+    browser.until("document.getElementById('key-dialog').open && document.activeElement.id === 'key-in'");
+    assert_eq!(browser.eval("document.getElementById('key-wrong').hidden"), true);
+    browser.types("sesame");
+    browser.press("Enter");
+    browser.until("document.getElementById('key-dialog').open && !document.getElementById('key-wrong').hidden");
+    assert_eq!(browser.text("document.getElementById('key-in').value"), "");
+    browser.press("Escape");
+    browser.until("document.getElementById('problem-said').textContent.startsWith('Without the key')");
+    browser.tab_to("problem-again");
+    browser.press("Enter");
+    browser.until("document.getElementById('key-dialog').open");
+    browser.types("open-sesame");
+    browser.press("Enter");
+    browser.until("document.documentElement.dataset.ready");
+    browser.tab_to("text-in");
+    browser.types(REVIEW);
+    browser.until("document.querySelector('#text-answer .verdict')");
+    // It is kept as long as the tab is open, and stands in no address.
+    browser.call("Page.reload", json!({}));
+    browser.until("document.documentElement.dataset.ready && document.querySelector('#text-answer .verdict')");
+    assert!(browser.requests().iter().all(|address| !address.contains("sesame")));
+    assert_eq!(browser.eval("Object.keys(localStorage).length"), 0);
+    assert_quiet(&mut browser, &server);
+}

@@ -1,0 +1,198 @@
+//! The page as a whole: languages, themes, widths, what fits the models, and what stays for programs.
+
+use super::*;
+
+#[test]
+fn both_languages_and_themes_at_every_width() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots");
+    fs::create_dir_all(&folder).unwrap();
+    let server = Server::start(place(), &ALL);
+    for (language, other, scheme, review) in
+        [("en", "ja", "light", REVIEW), ("ja", "en", "dark", "遅くて冷たくて、お金を払う価値がありません。")]
+    {
+        let Some(mut browser) = visit(&server, language) else { return };
+        assert_eq!(browser.text("document.documentElement.lang"), language);
+        let texts = "[...document.querySelectorAll('button, label > span, h2, h3, #serving')].map(n => n.textContent).join('|')";
+        let before = browser.text(texts);
+        assert_eq!(before.contains("翻訳"), language == "ja", "{before}");
+        // Every room is filled; then it is looked at.
+        let rows = format!("id\ttext\n1\t{review}\n2\tIt was good.\n3\tとても良い映画でした。");
+        for (room, field, text, key, done) in [
+            ("text", "text-in", review, "", "document.querySelector('#text-why iframe:not(.coming)')"),
+            ("two", "two-first", review, "", "true"),
+            ("two", "two-second", "It was good.", "", "document.querySelector('#two-answer .compare')"),
+            (
+                "translation",
+                "translation-in",
+                "the cat sees the dog",
+                "Ctrl+Enter",
+                "document.getElementById('translation-out').getAttribute('aria-busy') === 'false'",
+            ),
+            (
+                "writing",
+                "writing-in",
+                "the old man",
+                "Ctrl+Enter",
+                "document.getElementById('writing-out').getAttribute('aria-busy') === 'false'",
+            ),
+            ("table", "table-in", rows.as_str(), "", "!document.getElementById('table-go').disabled"),
+        ] {
+            enter(&mut browser, room);
+            browser.tab_to(field);
+            browser.types_over(text);
+            if !key.is_empty() {
+                browser.press(key);
+            }
+            browser.until(done);
+        }
+        browser.tab_to("table-go");
+        browser.press("Enter");
+        browser.until("document.querySelector('#table-rows .told')");
+        for (width, scheme) in [
+            (1200, scheme),
+            (360, scheme),
+            (360, if scheme == "dark" { "light" } else { "dark" }),
+            (1200, if scheme == "dark" { "light" } else { "dark" }),
+        ] {
+            browser.look(width, 900, scheme);
+            browser.until(&format!("document.documentElement.dataset.theme === '{scheme}'"));
+            for room in ["text", "two", "translation", "writing", "table"] {
+                enter(&mut browser, room);
+                std::thread::sleep(Duration::from_millis(400));
+                let wide = browser.eval("document.documentElement.scrollWidth");
+                assert!(wide.as_u64().unwrap() <= u64::from(width), "{room} at {width}: {wide}");
+                let light = browser.text("getComputedStyle(document.body).backgroundColor");
+                assert_eq!(light, if scheme == "light" { "rgb(245, 244, 240)" } else { "rgb(17, 21, 27)" });
+                browser.picture(&folder.join(format!("serve-{room}-{language}-{scheme}-{width}.png")));
+            }
+        }
+        // The switch is remembered, also against the browser's language; the theme likewise.
+        browser.scroll_up();
+        browser.tab_to(&format!("lang-{other}"));
+        browser.press("Enter");
+        assert_eq!(browser.text("document.documentElement.lang"), other);
+        assert_ne!(browser.text(texts), before);
+        browser.tab_to("theme");
+        browser.press("Enter");
+        browser.press("Enter");
+        assert_eq!(browser.text("document.documentElement.dataset.theme"), "dark");
+        browser.look(1200, 900, "light");
+        browser.call("Page.reload", json!({}));
+        browser.until("document.documentElement.dataset.ready");
+        assert_eq!(
+            browser.text("document.documentElement.lang + document.documentElement.dataset.theme"),
+            format!("{other}dark")
+        );
+        assert_quiet(&mut browser, &server);
+    }
+    eprintln!("screenshots in {}", folder.display());
+}
+
+#[test]
+fn only_what_fits_is_shown() {
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["words"], &["translation"]),
+        (&["book"], &["writing"]),
+        (&["bert"], &["two"]),
+        (&["pairs"], &["two", "table"]),
+        (&["names", "words"], &["text", "two", "translation", "table"]),
+    ];
+    for (models, rooms) in cases {
+        let server = Server::start(place(), models);
+        let Some(mut browser) = visit(&server, "en") else { return };
+        let shown = browser.eval("[...document.querySelectorAll('[role=tab]:not([hidden])')].map(t => t.id.slice(4))");
+        assert_eq!(shown, json!(rooms), "{models:?}");
+        // One model needs no selector.
+        assert_eq!(browser.eval("[...document.querySelectorAll('.choice')].every(c => c.hidden)"), models.len() < 3);
+        assert_quiet(&mut browser, &server);
+    }
+}
+
+#[test]
+fn what_the_page_asks_for_is_there_for_programs_too() {
+    let server = Server::start(place(), &ALL);
+    // The page of an explanation is the command's, but for the path of its model.
+    let body = json!({ "inputs": REVIEW, "html": true, "model": "reviews" });
+    let reply = server.post("/explain", &body);
+    assert!(reply.status == 200 && reply.head.contains("text/html"), "{reply:?}");
+    place().run(&["explain", "reviews", REVIEW, "--html", "why.html"]).ok();
+    assert_eq!(reply.body, place().read("why.html"));
+    // A stream of a translation leads to the translation; its words and weights are those of the last step.
+    let body = json!({ "inputs": "dog and cat", "stream": true });
+    let reply = server.post("/translate", &body);
+    let events: Vec<&str> = reply.body.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
+    assert_eq!(events.last(), Some(&"[DONE]"));
+    let events: Vec<Value> =
+        events[..events.len() - 1].iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+    let whole = server.asks("/translate", &json!({ "inputs": ["dog and cat"] }));
+    assert_eq!(events.last(), Some(&whole[0]));
+    let mut words: Vec<Value> = Vec::new();
+    for event in &events[..events.len() - 1] {
+        words.truncate(event["kept"].as_u64().unwrap() as usize);
+        words.extend(event["words"].as_array().unwrap().iter().cloned());
+        assert_eq!(event["words"].as_array().unwrap().len(), event["weights"].as_array().unwrap().len());
+        for row in event["weights"].as_array().unwrap() {
+            let sum: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).sum();
+            assert!((sum - 1.0).abs() < 0.01, "{row}");
+        }
+    }
+    let text: String = words.iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(text, whole[0]["translation"].as_str().unwrap().replace(' ', ""));
+    for body in [
+        json!({ "inputs": ["a", "b"], "stream": true }),
+        json!({ "inputs": "a", "stream": true, "alignment": true }),
+        json!({ "inputs": "a", "stream": true, "n_best": 2 }),
+    ] {
+        server.refuses("/translate", &body, 422, "Validation");
+    }
+    // Pieces of a text have the probability that the model gives their tokens, whatever the temperature.
+    let streamed = |temperature: f64| {
+        let body = json!({ "inputs": "the cat", "stream": true, "max_tokens": 1, "temperature": temperature });
+        let reply = server.post("/generate", &body).body;
+        serde_json::from_str::<Value>(reply.split("\n\n").next().unwrap().strip_prefix("data: ").unwrap()).unwrap()
+    };
+    let explained = server.asks("/explain", &json!({ "inputs": "the cat", "model": "book" }));
+    let likeliest = explained["probabilities"][0]["probability"].as_f64().unwrap();
+    assert!((streamed(0.0)["probability"].as_f64().unwrap() - likeliest).abs() < 1e-3, "{likeliest}");
+    let info = server.get("/info").json();
+    assert_eq!((&info["max_new_tokens"], &info["max_body_bytes"]), (&json!(1024), &json!(2_000_000)));
+}
+
+#[test]
+fn the_page_is_for_browsers_and_the_list_for_programs() {
+    let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "secret")]);
+    let get = |accept: &str, more: &str| {
+        server.sends(format!("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n{more}\r\n").as_bytes())
+    };
+    let page = get("text/html,*/*;q=0.8", "");
+    assert_eq!(page.status, 200);
+    let head = page.head.to_lowercase();
+    for part in [
+        "content-type: text/html",
+        "content-security-policy: default-src 'none'",
+        "connect-src 'self'",
+        "vary: accept",
+        "frame-ancestors 'none'",
+        "nosniff",
+    ] {
+        assert!(head.contains(part), "{part}: {head}");
+    }
+    assert!(!page.body.contains("secret") && !page.body.contains("reviews"));
+    let tag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().to_owned();
+    // The tag keeps its letters' case.
+    let at = head.find(&tag).unwrap();
+    let tag = &page.head[at..at + tag.len()];
+    let mut stream = server.connect();
+    let again = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nIf-None-Match: {tag}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(again.as_bytes()).unwrap();
+    let mut known = String::new();
+    stream.read_to_string(&mut known).unwrap();
+    assert!(known.starts_with("HTTP/1.1 304 ") && known.ends_with("\r\n\r\n"), "{known}");
+    get("*/*", "").is(401, "Unauthorized");
+    assert_eq!(get("*/*", "Authorization: Bearer secret\r\n").json()["models"], json!(["reviews"]));
+    // Another machine's name gets no page either.
+    let other = server.sends(b"GET / HTTP/1.1\r\nHost: evil.example\r\nAccept: text/html\r\n\r\n");
+    other.is(403, "Validation");
+}
