@@ -261,6 +261,11 @@ fn gradients_of_a_language_model_are_those_of_training() {
         );
         assert!(trace["loss"]["arriving"].is_string());
     }
+    // Of one token before the one that is foretold, attention has nothing to choose: the gradient of its queries is 0, and near it.
+    let trace = place.run(&["trace", "--model", "lm", "--text", "t", "--backward", "--format", "json"]).ok().json();
+    let largest = matrix(step(&trace, "gradient", "W_Q")).concat().iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    let off = trace["agreements"][0]["largest_gradient_differences"]["W_Q"].as_f64();
+    assert!(largest < 1e-12 && off.is_some_and(|off| off < 1e-5), "{largest} {}", trace["agreements"]);
     place.refuses(
         &["trace", "--model", "lm", "--text", "to", "--target", "x", "--backward"],
         &["--target", "translators"],
