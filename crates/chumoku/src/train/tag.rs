@@ -92,7 +92,7 @@ impl TaggerData {
             }
         }
         let unit = SpanUnit::of(train.examples.iter().map(|row| row.text.as_str()));
-        notes.extend(within_words(train, unit));
+        notes.extend([Some(train), valid, test].into_iter().flatten().filter_map(|data| within_words(data, unit)));
         Ok(TaggerData {
             labels,
             each_word: train.each_word,
@@ -329,7 +329,8 @@ fn within_words(data: &SpannedTexts, unit: SpanUnit) -> Option<String> {
     let cut = |row: &SpannedText| -> Vec<Span> {
         let places = places(&row.text, &units(row, unit));
         let is_cut = |span: &&Span| {
-            !places.iter().any(|place| place.0 == span.start) || !places.iter().any(|place| place.1 == span.end)
+            let begins = places.binary_search_by_key(&span.start, |place| place.0).is_ok();
+            !begins || places.binary_search_by_key(&span.end, |place| place.1).is_err()
         };
         row.spans.iter().filter(is_cut).cloned().collect()
     };
