@@ -125,7 +125,7 @@ def write_parquet(
 
     Ray's own ``Dataset.write_parquet`` may write the rows of one file in another order, as the writer under it
     (``pyarrow.dataset.write_dataset`` with several threads) takes parts of a file as they come. The names of the files sort as their
-    rows do. Files that are in the folder stay.
+    rows do. Files that are in the folder stay, so a folder that is written twice has the rows twice.
 
     Args:
         dataset: rows, answered or not.
@@ -140,7 +140,12 @@ def write_parquet(
         check("min_rows_per_file", min_rows_per_file)
     # Nothing is written where an option is wrong.
     pyarrow.parquet.write_table(pyarrow.table({}), pyarrow.BufferOutputStream(), **options)
-    dataset.write_datasink(_Parquet(os.fspath(path), options, filesystem=filesystem, min_rows_per_file=min_rows_per_file))
+    kept = dataset.context.execution_options
+    before, kept.preserve_order = kept.preserve_order, True
+    try:
+        dataset.write_datasink(_Parquet(os.fspath(path), options, filesystem=filesystem, min_rows_per_file=min_rows_per_file))
+    finally:
+        kept.preserve_order = before
 
 
 class _Parquet(BlockBasedFileDatasink):
