@@ -200,6 +200,7 @@ fn a_separator_in_single_texts_makes_no_pairs() {
 fn what_is_wrong_is_said() {
     let place = Place::new();
     trained(&place, "pairs", &["--model", "ngrams"]);
+    place.refuses(&["explain", "pairs", "A man.", "--target", " "], &["--target", "second text", "empty"]);
     place.write("reviews.csv", csv(&reviews(60)));
     place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "single"]).ok();
     place.refuses(&["predict", "pairs", "alone"], &["reads pairs of texts", "\"second text\""]);

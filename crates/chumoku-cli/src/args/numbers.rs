@@ -54,7 +54,7 @@ pub(crate) struct Trace {
     /// A model's folder; --text says what it reads
     #[arg(long, value_name = "DIR", requires = "text")]
     pub(crate) model: Option<PathBuf>,
-    /// The text that the model reads
+    /// The text that the model reads; of a model of two texts both, with a tab between them
     #[arg(long, value_name = "T", requires = "model")]
     pub(crate) text: Option<String>,
     /// The translation (default: the model's own); with --backward, of a classifier the class whose loss it is (default: the most

@@ -108,6 +108,9 @@ pub(super) fn with_second<'a>(
     kind: ModelKind,
 ) -> anyhow::Result<Cow<'a, str>> {
     let problem = match (reads_pairs, target) {
+        (true, Some(second)) if second.trim().is_empty() => {
+            tr!("--target: expected the second text, found an empty one", "--target: 2 つ目のテキストが空です")
+        }
         (true, Some(second)) => return Ok(pair::join(text, second).into()),
         (false, None) => return Ok(text.into()),
         (true, None) => tr!(
