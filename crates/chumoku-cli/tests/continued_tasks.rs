@@ -384,7 +384,12 @@ fn columns_are_learnt_from_again() {
     assert!(!figures(&place.json("four/metrics.json"), "old_test").contains(&f64::NAN));
     // What is missing, or asked for in vain.
     place.write("without.csv", "label,text,price\ncheap,a soup,3\ndear,a bread,90\n");
-    place.refuses(&["train", "without.csv", "--from", "one", "--out", "x"], &["without.csv", "shop"]);
+    let run = place.run(&["train", "without.csv", "--from", "one", "--out", "x"]);
+    assert!(run.code == 2 && run.stderr.contains("the model reads it: add the column"), "{run:#?}");
+    assert!(
+        run.stderr.contains("“shop”") && !run.stderr.contains("--set") && !run.stderr.contains("--columns"),
+        "{run:#?}"
+    );
     place.refuses(
         &[&args[..], &["--columns", "price", "--out", "x"]].concat(),
         &["--columns", "the columns that it reads", "leave"],

@@ -240,6 +240,8 @@ fn parents_come_from_a_file() {
     place.refuses(&asks("two.csv"), &["two.csv:3", "“Seats” on line 1", "“Beds” here", "take one"]);
     place.write("few.csv", "child,parent\nSofas,Seats\nChair,Seats\nBoots,Shoes\nBooks,\n");
     place.refuses(&asks("few.csv"), &["orders.csv:2", "“Sofa”", "few.csv", "did you mean “Sofas”", "add a row"]);
+    place.write("one.csv", "child\nSofa\nChair\nBoots\nBooks\n");
+    place.refuses(&asks("one.csv"), &["one.csv: reading parents", "expected two columns", "write child,parent"]);
     place.refuses(&asks("nothing.csv"), &["nothing.csv"]);
     place.refuses(&asks(""), &["hierarchy: expected"]);
     place.refuses(&asks("/"), &["hierarchy: expected", "“/”", "4 labels"]);

@@ -119,8 +119,10 @@ const STAYS_ENGLISH: &[English] = &[
         &[
             "${} \\times {} = {rows} \\times {columns}$",
             "\\begin{{flushleft}}\\small$\\displaystyle {expanded}$\\end{{flushleft}}",
+            "\\usepackage{graphicx}\n\\newsavebox{\\whole}\n\\newcommand{\\fitted}[1]{\\sbox{\\whole}{$\\displaystyle #1$}%\n\
+             \\ifdim\\wd\\whole>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox{\\whole}}\\else\\usebox{\\whole}\\fi}\n",
             "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\usepackage[a4paper,landscape,margin=15mm]\
-             {{geometry}}\n{fonts}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n",
+             {{geometry}}\n{fonts}{FITTED}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n",
         ],
     ),
     english(

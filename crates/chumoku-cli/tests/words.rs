@@ -155,6 +155,24 @@ fn objects_with_spans_train_the_same() {
     place.write("named.jsonl", named);
     let run = trained(&place, "named.jsonl", "named", &["--test", "test.jsonl", "--json"]);
     assert_eq!(run.json()["data_sha256"], place.json("model/metrics.json")["data_sha256"]);
+    // As other tools name what is in a span.
+    for [start, end, label] in [["start_offset", "end_offset", "type"], ["begin", "to", "entity_group"]] {
+        let rows = objects(160, 1);
+        let named = rows.lines().map(|line| {
+            let mut row: Value = serde_json::from_str(line).unwrap();
+            for span in row["spans"].as_array_mut().unwrap() {
+                *span = json!({ start: span[0], end: span[1], label: span[2] });
+            }
+            format!("{row}\n")
+        });
+        place.write("named.jsonl", named.collect::<String>());
+        let run = trained(&place, "named.jsonl", "named", &["--test", "test.jsonl", "--json", "--force"]);
+        assert_eq!(run.json()["data_sha256"], place.json("model/metrics.json")["data_sha256"]);
+    }
+    // Without any, the keys that there are are told.
+    place.write("other.jsonl", objects(10, 1).replace("\"spans\"", "\"names\""));
+    let asked = ["train", "other.jsonl", "--task", "tag", "--out", "x"];
+    place.refuses(&asked, &["other.jsonl:1", "no spans beside", "“names”", "--label"]);
 }
 
 #[test]

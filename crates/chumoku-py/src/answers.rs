@@ -9,7 +9,7 @@ use chumoku::explain::AskedSpan;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, pair, row};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, Unread, pair, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -62,6 +62,13 @@ impl Classifier {
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.predictor().columns().iter().map(|column| column.name.clone()).collect()
+    }
+
+    /// What is to be said of values beside texts that cannot be read, and are taken for missing: a sentence for each column.
+    fn unread(&self, texts: Vec<String>) -> Vec<String> {
+        let mut unread = Unread::of(self.predictor().columns());
+        unread.see(&texts);
+        unread.said()
     }
 
     /// What it tells of a text: "class", "labels" or "number".

@@ -218,3 +218,22 @@ def test_taggers_too(tmp_path):
         chumoku.TextTagger(from_pretrained=tmp_path / "model", progress=None).fit(*new)
     with pytest.raises(TypeError, match="^old: row 0: expected a list of spans"):
         chumoku.TextTagger(from_pretrained=tmp_path / "model", progress=None).fit(*new, old=(["a"], ["b"]))
+
+
+def test_one_that_was_fine_tuned(tmp_path):
+    """With its old rows it is trained further; without, it is an encoder to start from."""
+    (tmp_path / "texts.txt").write_text("\n".join(rows()[0] + news()[0]))
+    run(tmp_path, "texts.txt", "--task", "mlm", "--epochs", "1", "--out", "base")
+    small(from_pretrained=tmp_path / "base", out=tmp_path / "model").fit(*rows())
+    write(tmp_path / "old.csv", *rows())
+    write(tmp_path / "new.csv", *news())
+    run(tmp_path, "old.csv", "--from", "base", "--out", "theirs", "--epochs", "2")
+    same_files(tmp_path / "theirs", tmp_path / "model", *FILES)
+    run(tmp_path, "new.csv", "--from", "theirs", "--out", "both", "--epochs", "2")
+    model = small(from_pretrained=tmp_path / "model", out=tmp_path / "ours").fit(*news(), old=rows())
+    same_files(tmp_path / "both", tmp_path / "ours", *FILES)
+    assert model.classes_.tolist() == ["no", "question", "yes"] and model.metrics_["further"]["replays"] is True
+    alone = small(from_pretrained=tmp_path / "model", out=tmp_path / "alone").fit(*news())
+    assert alone.classes_.tolist() == ["question", "yes"] and "further" not in alone.metrics_
+    run(tmp_path, "new.csv", "--from", "theirs", "--old", "encoder", "--out", "again", "--epochs", "2")
+    same_files(tmp_path / "again", tmp_path / "alone", *FILES)

@@ -93,6 +93,8 @@ def test_translating(translator, tmp_path):
     translator.save(tmp_path / "model")
     assert chumoku.Translator.load(tmp_path / "model").predict(["three one two"]) == again.predict(["three one two"])
     assert repr(translator) == "Translator(epochs=12, progress=None)"
+    with pytest.raises(ValueError, match="row 1: expected some characters"):
+        translator.predict(["one two", " "])
     assert "<table>" in translator._repr_html_()
 
 

@@ -109,7 +109,7 @@ mod thresholds;
 pub mod train;
 mod usual_step;
 
-pub use beside::{SideColumn, SideKind};
+pub use beside::{SideColumn, SideKind, Unread};
 pub use caution::{Caution, Cut, Step, SureLevels, level_of, risks_by_coverage};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};

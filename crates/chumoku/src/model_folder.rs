@@ -181,6 +181,11 @@ fn pretrained_kind_at(path: &Path) -> Option<ModelKind> {
     small_json::<ModelType>(path)?.pretrained()
 }
 
+/// Whether Chumoku wrote what a folder holds.
+pub(crate) fn is_ours(folder: &Path) -> bool {
+    small_json::<ModelType>(&place_of(folder, CONFIG)).is_some_and(|kind| kind.is_ours())
+}
+
 /// The file of the steps in which sentence-transformers make vectors of texts.
 pub(crate) const MODULES: &str = "modules.json";
 

@@ -102,8 +102,9 @@ pub(crate) struct Train {
     /// tagger from an encoder, a language model from a language model; or train a model of your own further on new rows
     #[arg(long, value_name = "FOLDER")]
     pub(crate) from: Option<PathBuf>,
-    /// With --from and a model of your own: the file that it was trained on (default: the one that its folder remembers), or none
-    /// to train on the new rows alone; once for each file where it was trained on several
+    /// With --from and a model of your own: the file that it was trained on (default: the one that its folder remembers); none to train
+    /// on the new rows alone; or encoder to start from the encoder alone of one that was fine-tuned. Once for each file where it was
+    /// trained on several
     #[arg(long, value_name = "FILE", requires = "from")]
     pub(crate) old: Vec<PathBuf>,
     /// With --from, what stays as it is: nothing, embeddings, so many layers with all below them, or all but the new head

@@ -4,8 +4,8 @@ use crate::Usage;
 use crate::args::SetColumns;
 use crate::progress::tell;
 use chumoku::lang::wording::{did_you_mean, joined, listed, quoted};
-use chumoku::row::{Asked, cells, join};
-use chumoku::{SideColumn, tr};
+use chumoku::row::{Asked, join};
+use chumoku::{SideColumn, Unread, tr};
 
 /// The columns that a file must have for a model of these `columns`: all but those that `--set` gives.
 ///
@@ -86,38 +86,9 @@ fn values_of<'a>(columns: &[SideColumn], set: &'a SetColumns) -> anyhow::Result<
     Ok(values)
 }
 
-/// Values of columns that a model cannot read, as they are met in rows.
-pub(super) struct Unread<'a> {
-    columns: &'a [SideColumn],
-    /// Of each column how many, and the first.
-    found: Vec<(usize, String)>,
-}
-
-impl<'a> Unread<'a> {
-    pub(super) fn of(columns: &'a [SideColumn]) -> Self {
-        Unread { columns, found: vec![(0, String::new()); columns.len()] }
-    }
-
-    /// Looks at rows.
-    pub(super) fn see<S: AsRef<str>>(&mut self, rows: &[S]) {
-        for row in rows {
-            for ((column, cell), (count, first)) in self.columns.iter().zip(cells(row.as_ref())).zip(&mut self.found) {
-                if column.is_unread(cell) {
-                    if *count == 0 {
-                        *first = cell.to_owned();
-                    }
-                    *count += 1;
-                }
-            }
-        }
-    }
-
-    /// Says what there was.
-    pub(super) fn tell(&self) {
-        for (column, (count, first)) in self.columns.iter().zip(&self.found).filter(|(_, (count, _))| *count > 0) {
-            tell(["warning", "警告"], &column.unread(*count, first));
-        }
-    }
+/// Says which values were not read.
+pub(super) fn tell_of(unread: &Unread<'_>) {
+    unread.said().iter().for_each(|text| tell(["warning", "警告"], text));
 }
 
 fn unknown(columns: &[SideColumn], name: &str) -> Usage {

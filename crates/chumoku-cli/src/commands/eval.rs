@@ -17,7 +17,7 @@ use chumoku::data::{Dataset, DocumentBreaks, ReadOptions, load_documents, load_l
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, TranslationScores, network_name};
-use chumoku::{ModelKind, Prediction, SideColumn, TranslateOptions, tr};
+use chumoku::{ModelKind, Prediction, SideColumn, TranslateOptions, Unread, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
@@ -146,9 +146,9 @@ fn options_of(args: &Eval, columns: &[SideColumn], require_label: bool) -> anyho
 
 /// Says which values of columns cannot be read.
 fn tell_of_unread(columns: &[SideColumn], rows: &[&str]) {
-    let mut unread = super::columns::Unread::of(columns);
+    let mut unread = Unread::of(columns);
     unread.see(rows);
-    unread.tell();
+    super::columns::tell_of(&unread);
 }
 
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.

@@ -11,7 +11,7 @@ use crate::{Usage, harmless, threads};
 use chumoku::answers::{Bounds, NUMBER, Objection, Predictor, Verdict, rounded};
 use chumoku::data::Source;
 use chumoku::row::Asked;
-use chumoku::{ModelKind, Prediction, pair, tr};
+use chumoku::{ModelKind, Prediction, Unread, pair, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
@@ -135,13 +135,13 @@ fn rows(
     source: Source,
     piece: Option<Piece>,
 ) -> anyhow::Result<ExitCode> {
-    let mut unread = columns::Unread::of(model.columns());
+    let mut unread = Unread::of(model.columns());
     let Answering { form, mut answer } = of_rows(args, model, (bounds, args.json));
     let ended = stream_piece(source, form, (args.strict, piece), |texts| {
         unread.see(texts);
         answer(texts)
     });
-    unread.tell();
+    columns::tell_of(&unread);
     ended
 }
 

@@ -36,7 +36,7 @@ class TextClassifier(Predictor):
         precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
         tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data if absent.
         from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a model of your own,
-            which ``fit(X, y, old=…)`` then trains further.
+            which ``fit(X, y, old=…)`` then trains further (without ``old``, one that was fine-tuned is an encoder to start from).
         freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
             but the head; chosen from the data if absent.
         class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+import warnings
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequence
 
 from . import _chumoku, _files
@@ -92,7 +93,12 @@ class Predictor(Estimator):
             raise TypeError(f"expected {wanted}, which this model was trained on, got {got}")
         check_rows(given, pairs)
         texts = [_chumoku.joined(*pair) for pair in given] if pairs else given
-        return [_chumoku.beside(text, row) for text, row in zip(texts, cells)] if columns else texts
+        if not columns:
+            return texts
+        texts = [_chumoku.beside(text, row) for text, row in zip(texts, cells)]
+        for what in model.unread(texts):
+            warnings.warn(what, stacklevel=3)
+        return texts
 
     def _rows(self, X: Iterable[Any]) -> Rows:
         """Rows to learn from."""

@@ -106,7 +106,7 @@ class TextTagger(Estimator):
         epochs: passes at most; chosen on validation rows if absent.
         seed: decides the order of rows.
         from_pretrained: the folder of a pretrained encoder, as transformers writes it, which then stands beside the random field; or that
-            of a tagger of your own without one, which ``fit(X, y, old=…)`` then trains further.
+            of a tagger of your own, which ``fit(X, y, old=…)`` then trains further.
         freeze, lora, precision: with ``from_pretrained``, as of :class:`~chumoku.TextClassifier`.
         out: the model folder to write; a temporary one, held in memory, if absent.
         resume: with ``from_pretrained``, continue from the newest checkpoint in ``out``.
@@ -134,8 +134,8 @@ class TextTagger(Estimator):
             X: texts.
             y: for each text the list of its spans, each ``(start, end, label)`` in characters, or a dictionary with these keys. Spans of a
                 text do not overlap; a text without any has an empty list.
-            old: where ``from_pretrained`` is a tagger of your own, without an encoder: the rows that it was trained on, ``(texts, spans)``,
-                which it learns again so that it does not forget them; or ``"none"``, to learn from the new rows alone.
+            old: where ``from_pretrained`` is a tagger of your own: the rows that it was trained on, ``(texts, spans)``, which it
+                learns again so that it does not forget them; or ``"none"``, to learn from the new rows alone.
                 ``metrics_["further"]`` then says what became of both.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 from . import _chumoku
 from ._estimator import Estimator
-from ._inputs import check_as_many, check_least, check_text, rows_of, texts_of
+from ._inputs import check_as_many, check_least, check_row, check_text, rows_of, texts_of
 from ._pages import Alignment
 
 # Texts that are translated at a time: enough to be sorted by length.
@@ -89,6 +89,10 @@ class Translator(Estimator):
         Args:
             beam: hypotheses that are followed at a time; 1 takes the most probable token at each step.
             length_penalty: α of the length normalisation (Wu et al. 2016).
+
+        Raises:
+            TypeError: a row is no text.
+            ValueError: a text is empty.
         """
         model = self._fitted()
         check_least("beam", beam, 1)
@@ -100,7 +104,7 @@ class Translator(Estimator):
         row = 0
         while chunk := list(itertools.islice(texts, _CHUNK)):
             for text in chunk:
-                check_text(f"row {row}", text)
+                check_row(row, "text", text)
                 row += 1
             for hypotheses, is_cut in model.translate(chunk, beam, length_penalty):
                 yield Translation(hypotheses, is_cut)

@@ -23,12 +23,14 @@ pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
     let known = folder.map(Known::of).transpose().map_err(told)?.flatten();
     // What a tagger cannot start from is said where it is read.
     let known = known.filter(|known| !is_tagger || known.tells == Tells::Spans);
+    // Without old rows, what was fine-tuned is an encoder to start from.
+    let known = known.filter(|known| run.old.is_some() || !known.is_fine_tuned || is_tagger);
     let Some((mut known, folder)) = known.zip(folder) else {
         return match run.old {
             None => Ok(None),
             Some(_) => Err(Error::Setting(
-                "old: expected from_pretrained to be a model that was trained here, and not from a pretrained encoder: old rows are \
-                 those of such a one, which is trained further; leave old out"
+                "old: expected from_pretrained to be a model that was trained here: old rows are those of such a one, which is trained \
+                 further; leave old out"
                     .into(),
             )),
         };
@@ -52,8 +54,8 @@ pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
         ("y", !is_of_task),
         ("model", run.model != "transformer" && run.model != model_of(&known)),
         ("tokens", run.tokens.is_some()),
-        ("freeze", run.freeze.is_some()),
-        ("lora", run.lora.is_some()),
+        ("freeze", run.freeze.is_some() && !known.is_fine_tuned),
+        ("lora", run.lora.is_some() && !known.is_fine_tuned),
         ("tune", run.tune.is_some()),
         ("folds", run.folds.is_some()),
     ];

@@ -288,12 +288,19 @@ impl<'a> Chooser<'a> {
                 Some(value) => Beside::Value(value.clone()),
                 None => Beside::Column(self.asked(Role::Beside, &of.name).map_err(|error| match error {
                     DataError::NoSuchColumn { path, role, wanted, columns, .. } if of.is_of_model => {
-                        let hint = tr!(
-                            "; the model reads it: add the column (an empty one is a missing value), or give one value for \
-                             all rows, as --set {wanted}=VALUE",
-                            "。モデルがこの列を読みます。列を加えるか（空欄は欠損として扱います）、--set {wanted}=値 で全行に同じ値を\
-                             指定してください"
-                        );
+                        let hint = match of.kind {
+                            None => tr!(
+                                "; the model reads it: add the column (an empty one is a missing value), or give one value \
+                                 for all rows, as --set {wanted}=VALUE",
+                                "。モデルがこの列を読みます。列を加えるか（空欄は欠損として扱います）、--set {wanted}=値 で全行に同じ値を\
+                                 指定してください"
+                            ),
+                            // A model is trained further, and rows are not all alike.
+                            Some(_) => tr!(
+                                "; the model reads it: add the column (an empty one is a missing value)",
+                                "。モデルがこの列を読みます。列を加えてください（空欄は欠損として扱います）"
+                            ),
+                        };
                         DataError::NoSuchColumn { path, role, wanted, columns, hint }
                     }
                     other => other,

@@ -311,7 +311,7 @@ fn share_of_several(rows: &[&Record], column: usize, separator: char) -> Option<
         }
         filled += 1;
         whole.insert(field);
-        let parts: Vec<&str> = field.split(separator).map(str::trim).collect();
+        let parts = separated(field, separator);
         several += usize::from(parts.len() > 1);
         for part in parts {
             if part.is_empty() || part.chars().count() > 40 || part.split_whitespace().count() > 4 {
@@ -324,6 +324,12 @@ fn share_of_several(rows: &[&Record], column: usize, separator: char) -> Option<
     let repeated = atoms.values().filter(|&&count| count > 1).count();
     let is_few = atoms.len() < whole.len() && atoms.len() * 4 <= filled as usize;
     (share >= 0.02 && several >= 2 && is_few && repeated * 10 >= atoms.len() * 9).then_some(share)
+}
+
+/// What stands between separators; one may stand behind the last.
+fn separated(field: &str, separator: char) -> Vec<&str> {
+    let field = field.trim();
+    field.strip_suffix(separator).unwrap_or(field).split(separator).map(str::trim).collect()
 }
 
 /// Whether every value is 0 or 1, and both occur.
@@ -358,7 +364,7 @@ fn labels_of(form: &Form, layout: &Layout, record: &Record, place: Place) -> Res
             if field.trim().is_empty() {
                 return Ok(Vec::new());
             }
-            let parts: Vec<String> = field.split(*separator).map(|part| part.trim().to_owned()).collect();
+            let parts: Vec<String> = separated(field, *separator).into_iter().map(str::to_owned).collect();
             if parts.iter().any(String::is_empty) {
                 let expected = lang().pick("names with the separator between them", "区切り文字で区切られたラベル");
                 return wrong(expected, quoted(field));

@@ -174,8 +174,11 @@ impl Skipped {
 
     pub(crate) fn add(&mut self, line: u64, reason: String) {
         self.count += 1;
-        if self.rows.len() < Self::DESCRIBED {
-            self.rows.push(SkippedRow { line, reason });
+        // Rows are not always found wanting in their order.
+        let at = self.rows.partition_point(|row| row.line <= line);
+        if at < Self::DESCRIBED {
+            self.rows.insert(at, SkippedRow { line, reason });
+            self.rows.truncate(Self::DESCRIBED);
         }
     }
 }

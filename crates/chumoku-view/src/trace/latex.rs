@@ -38,6 +38,10 @@ fn escaped(text: &str) -> String {
     out
 }
 
+/// What is wider than the page is drawn smaller.
+const FITTED: &str = "\\usepackage{graphicx}\n\\newsavebox{\\whole}\n\\newcommand{\\fitted}[1]{\\sbox{\\whole}{$\\displaystyle #1$}%\n\
+                      \\ifdim\\wd\\whole>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox{\\whole}}\\else\\usebox{\\whole}\\fi}\n";
+
 /// Terms of a sum that are shown.
 const TERMS: usize = 6;
 
@@ -81,7 +85,7 @@ impl Trace {
             let grid = Grid::of(self, step, [size, size], digits);
             let more = if grid.is_cut[1] { " & \\cdots" } else { "" };
             let spec = format!("r|{}", "r".repeat(grid.columns.len() + usize::from(grid.is_cut[1])));
-            let _ = writeln!(body, "\\[\\begin{{array}}{{{spec}}}");
+            let _ = writeln!(body, "\\[\\fitted{{\\begin{{array}}{{{spec}}}");
             let names: String = grid.columns.iter().map(|name| format!(" & \\text{{{}}}", escaped(name))).collect();
             let _ = writeln!(body, "{names}{more} \\\\ \\hline");
             for (label, row) in grid.rows.iter().zip(&grid.cells) {
@@ -91,7 +95,7 @@ impl Trace {
             if grid.is_cut[0] {
                 let _ = writeln!(body, "\\vdots{} \\\\", " & \\vdots".repeat(grid.columns.len()));
             }
-            body.push_str("\\end{array}\\]\n");
+            body.push_str("\\end{array}}\\]\n");
             if grid.is_cut != [false; 2] {
                 let _ = writeln!(
                     body,
@@ -128,7 +132,7 @@ impl Trace {
         };
         format!(
             "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\usepackage[a4paper,landscape,margin=15mm]\
-             {{geometry}}\n{fonts}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
+             {{geometry}}\n{fonts}{FITTED}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
         )
     }
 }

@@ -13,8 +13,10 @@ mod date;
 mod kind;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 pub(crate) use kind::{Unclear, learn};
+pub use unread::Unread;
 
 use crate::data::number;
 use crate::lang::lang;

@@ -1,7 +1,7 @@
 //! How labels say where they stand in a tree: by the names in front of them, or by a file of children and parents.
 
 use super::{Hierarchy, Node};
-use crate::data::{Dataset, LabelSets, Place, ReadOptions, Source};
+use crate::data::{DataError, Dataset, LabelSets, Place, ReadOptions, Source};
 use crate::lang::wording::{did_you_mean, quoted};
 use crate::{Error, Result, tr};
 use std::collections::{HashMap, HashSet};
@@ -270,7 +270,14 @@ impl Parents {
     fn read(path: &Path) -> Result<Parents> {
         let mut options = ReadOptions::default();
         (options.text, options.label, options.header) = (Some("1".into()), Some("2".into()), Some(false));
-        let source = Source::open(path, &options)?;
+        let source = Source::open(path, &options).map_err(|error| match error {
+            DataError::NoSuchColumn { .. } | DataError::NoColumn { .. } => Error::Setting(tr!(
+                "{}: reading parents: expected two columns, a name and that of its parent, found one; write child,parent on each line",
+                "{}: 親子の表を読めません。名前とその親の 2 列が必要ですが、1 列です。各行に「子,親」を書いてください",
+                path.display()
+            )),
+            other => other.into(),
+        })?;
         let (first, second) = (source.columns().text, source.columns().label.unwrap_or(1));
         let mut of: HashMap<String, (Option<String>, Place)> = HashMap::new();
         let (mut records, mut is_first) = (source.records(), true);

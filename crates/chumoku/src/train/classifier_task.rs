@@ -202,7 +202,8 @@ impl<A: Target> Trainable for Classify<'_, A> {
         if let Some(before) = self.before {
             let params = super::further::params(before, self.layout(), self.data, seed);
             let sha256 = sha256_of_numbers(params.values());
-            return Ok((params, sha256));
+            let frozen = self.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.freeze.apply(&params, seed));
+            return Ok((frozen.unwrap_or(params), sha256));
         }
         let begin = |mut params: Params<f32>| {
             let place = self.layout().iter().find(|(name, ..)| *name == "head.bias").map(|(_, _, range)| range);

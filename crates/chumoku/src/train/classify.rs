@@ -66,7 +66,8 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let whole = halves::train(data, Problem::OneClass, (options, out, stop), observe)?;
-    let from_scratch = match whole.classifier.origin.is_some() && !whole.ended.interrupted {
+    let is_new = whole.classifier.origin.is_some() && whole.before.is_none();
+    let from_scratch = match is_new && !whole.ended.interrupted {
         true => from_scratch(data, options, stop, observe)?,
         false => None,
     };

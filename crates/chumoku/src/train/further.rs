@@ -6,7 +6,9 @@
 
 use super::rehearsed::Rehearsed;
 use super::target::Target;
-use super::{Further, Known, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, Plan, Shape, Source, TrainingData};
+use super::{
+    FineTuning, Further, Known, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, Plan, Settings, Shape, Source, TrainingData,
+};
 use crate::data::{Dataset, normalise};
 use crate::lang::wording::{count, listed};
 use crate::params::{Layout, Params};
@@ -196,19 +198,41 @@ pub(super) fn unseen<A: PartialEq>(old: [Answered<'_, A>; 3], new: [Answered<'_,
     [train.iter().map(is_new).collect(), held_out(valid), held_out(test)]
 }
 
-/// The plan for training a network further: its sizes as they are, smaller steps and fewer passes than from scratch, for it begins
-/// where an earlier run ended.
-pub(super) fn plan(before: &TextClassifier, shape: &Shape<'_>) -> Plan {
+/// The plan for training a network further: its sizes as they are, smaller steps and fewer passes than at first, for it begins where
+/// an earlier run ended.
+///
+/// Of an encoder that was fine-tuned, `limit` is how many tokens it reads at most.
+pub(super) fn plan(before: &TextClassifier, shape: &Shape<'_>, limit: usize) -> Plan {
     const RATE: f64 = 0.3;
+    let mut model = before.config.model.clone();
+    model.num_classes = shape.class_rows.len();
+    if let Some(origin) = &before.origin {
+        let mut plan = Plan::fine_tuning(shape, model, origin.model_type(), limit);
+        if let Some(fine_tuning) = &mut plan.fine_tuning {
+            fine_tuning.further(before.config.max_tokens(), &mut plan.settings);
+        }
+        return plan;
+    }
     let mut plan = Plan::new(shape);
-    plan.model = before.config.model.clone();
-    plan.model.num_classes = shape.class_rows.len();
+    plan.model = model;
     let settings = &mut plan.settings;
     settings.learning_rate *= RATE;
     settings.epochs = (settings.epochs / 2).max(4);
     settings.patience = (settings.epochs / 3).max(6);
     settings.batch_tokens = settings.batch_tokens.max(plan.model.max_length);
     plan
+}
+
+impl FineTuning {
+    /// The same of a network that was fine-tuned already, and read so many tokens at a time: half the passes, half the steps' size.
+    pub(super) fn further(&mut self, max_tokens: usize, settings: &mut Settings) {
+        const RATE: f64 = 0.5;
+        self.max_tokens = self.max_tokens.max(max_tokens);
+        settings.batch_tokens = settings.batch_tokens.max(self.max_tokens);
+        settings.learning_rate *= RATE;
+        settings.epochs = (settings.epochs / 2).max(3);
+        settings.patience = settings.epochs;
+    }
 }
 
 /// The weights that training begins with: those of the model, in the last layer too for what it tells already.
@@ -218,12 +242,23 @@ pub(super) fn params<A: Target>(
     data: &TrainingData<A>,
     seed: u64,
 ) -> Params<f32> {
-    let mut params = Params::init(layout, seed);
-    let known: HashMap<&str, Range<usize>> =
-        before.params.layout().iter().map(|(name, _, range)| (name, range)).collect();
-    let old = before.params.values();
     let kept = A::kept((before.labels(), &before.config.problem), data);
     let bias = A::bias(&data.class_rows(), data.train.len());
+    begun(&before.params, layout, &kept, bias.as_deref(), seed)
+}
+
+/// The weights of another network, of whose last layer each output is made of some with their shares, as `kept` says; new ones begin
+/// with their `bias`.
+pub(super) fn begun(
+    before: &Params<f32>,
+    layout: &Arc<Layout>,
+    kept: &[Vec<(usize, f32)>],
+    bias: Option<&[f32]>,
+    seed: u64,
+) -> Params<f32> {
+    let mut params = Params::init(layout, seed);
+    let known: HashMap<&str, Range<usize>> = before.layout().iter().map(|(name, _, range)| (name, range)).collect();
+    let old = before.values();
     for (name, _, range) in layout.iter() {
         let Some(old_range) = known.get(name) else { continue };
         if !matches!(name, "head.weight" | "head.bias") {
@@ -234,7 +269,7 @@ pub(super) fn params<A: Target>(
         let width = range.len() / kept.len();
         for (output, shares) in kept.iter().enumerate() {
             let to = range.start + output * width;
-            if let (true, "head.bias", Some(bias)) = (shares.is_empty(), name, &bias) {
+            if let (true, "head.bias", Some(bias)) = (shares.is_empty(), name, bias) {
                 params.values_mut()[to] = bias[output];
             }
             if shares.is_empty() {

@@ -6,7 +6,7 @@ use crate::beside::SideColumn;
 use crate::data::SpanUnit;
 use crate::hierarchy::{Hierarchy, Paths};
 use crate::lang::wording::thousands;
-use crate::model_folder::{METRICS, ModelKind, pretrained_kind};
+use crate::model_folder::{self, METRICS, ModelKind, pretrained_kind};
 use crate::nn::Network;
 use crate::number::NumberScale;
 use crate::problem::Problem;
@@ -47,8 +47,10 @@ pub struct Known {
     pub spans: Option<(SpanUnit, bool)>,
     /// The columns beside the text that it reads, in order.
     pub columns: Vec<SideColumn>,
-    /// Its network; none where it is of n-grams alone.
+    /// Its network; none where it is of n-grams alone, or a tagger.
     pub network: Option<Network>,
+    /// Whether its network began as a pretrained encoder.
+    pub is_fine_tuned: bool,
     /// Whether its texts are [pairs](crate::pair).
     pub reads_pairs: bool,
     /// The files that it was trained on, one after the other; none where the folder does not say.
@@ -63,14 +65,25 @@ pub struct Known {
     seen: SeenTexts,
 }
 
-/// Whether a folder holds a model that was trained here from scratch: a predictor, with or without a network, or a tagger.
-pub(super) fn is_own(folder: &Path) -> bool {
+/// Whether a folder holds a model that was trained here: a predictor, with or without a network, or a tagger.
+fn is_own(folder: &Path) -> bool {
     let is_one = |kind| matches!(kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
-    pretrained_kind(folder).is_none() && ModelKind::of(folder).is_ok_and(is_one)
+    model_folder::is_ours(folder) && ModelKind::of(folder).is_ok_and(is_one)
+}
+
+/// Whether a folder holds such a model in a form of our own, which no other training starts from.
+pub(super) fn is_in_own_form(folder: &Path) -> bool {
+    pretrained_kind(folder).is_none() && is_own(folder)
+}
+
+/// What a folder reports; nothing where the report is gone.
+pub(super) fn metrics(folder: &Path) -> Value {
+    let bytes = std::fs::read(folder.join(METRICS)).ok();
+    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
 impl Known {
-    /// What a folder holds; none if that is no predictor of classes, labels or numbers and no tagger that was trained here from scratch.
+    /// What a folder holds; none if that is no predictor of classes, labels or numbers and no tagger that was trained here.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -81,13 +94,11 @@ impl Known {
         let known = match ModelKind::of(folder)? {
             ModelKind::Tagger => {
                 let tagger = TextTagger::load(folder)?;
-                if tagger.has_network() {
-                    return Ok(None);
-                }
                 Known {
                     tells: Tells::Spans,
                     labels: tagger.labels().to_vec(),
                     spans: Some((tagger.config().unit, tagger.config().each_word)),
+                    is_fine_tuned: tagger.has_network(),
                     ..Known::default()
                 }
             }
@@ -98,14 +109,12 @@ impl Known {
             _ => {
                 let model = TextClassifier::load(folder)?;
                 let (tree, network) = (model.config().hierarchy.as_ref(), model.config().model.body.network());
-                Known::described(Predictor::Classifier(&model), tree, Some(network))
+                let known = Known::described(Predictor::Classifier(&model), tree, Some(network));
+                Known { is_fine_tuned: model.origin.is_some(), ..known }
             }
         };
         // Whoever deleted the report has to name the rows, no more.
-        let metrics: Value = std::fs::read(folder.join(METRICS))
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default();
+        let metrics = metrics(folder);
         let sources = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
         let data_sha256 = metrics["data_sha256"].as_str().unwrap_or_default().to_owned();
         let seen = SeenTexts::load(folder)?.unwrap_or_default();
@@ -137,6 +146,7 @@ impl Known {
         let asked = |column: &SideColumn| Asked {
             name: column.name.clone(),
             kind: Some(column.kind_name().to_owned()),
+            is_of_model: true,
             ..Asked::default()
         };
         self.columns.iter().map(asked).collect()

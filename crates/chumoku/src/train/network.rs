@@ -22,7 +22,7 @@ impl TrainOptions {
         let Some(folder) = &self.from else { return Ok(()) };
         if kind != ModelKind::LanguageModel {
             // One of one's own has been read already.
-            return if known::is_own(folder) { Ok(()) } else { Start::read(folder)?.check() };
+            return if known::is_in_own_form(folder) { Ok(()) } else { Start::read(folder)?.check() };
         }
         if self.freeze == Some(Freeze::All) {
             return Err(Error::Setting(tr!(
@@ -61,7 +61,7 @@ impl Network {
         let _stage = stages::begin(stages::TOKENS);
         let mut network = match &options.from {
             None => Network::from_scratch(data, options)?,
-            Some(folder) if data.further.is_some() => Network::further(data, folder)?,
+            Some(folder) if data.further.is_some() => Network::further(data, folder, options)?,
             Some(folder) => Network::pretrained(data, folder, options)?,
         };
         options.set.apply(&mut network.plan);
@@ -137,24 +137,24 @@ impl Network {
         let rows = tokenizer.encode_all(&data.train.texts())?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();
         let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: model.vocab_size };
-        let mut plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit);
-        if let Some(fine_tuning) = &mut plan.fine_tuning {
-            fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
-            fine_tuning.freeze.adjust(&mut plan.settings);
-        }
+        let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit).freezing(options.freeze);
         Ok(Network { tokenizer, rows, plan, start: Some(start), before: None })
     }
 
     /// A model of one's own, with what is new in its last layer.
-    fn further<A: Answer>(data: &TrainingData<A>, folder: &Path) -> Result<Network> {
+    fn further<A: Answer>(data: &TrainingData<A>, folder: &Path, options: &TrainOptions) -> Result<Network> {
         let before = TextClassifier::load(folder)?;
+        // The form in which one that was fine-tuned is written again.
+        let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
         let tokenizer = before.tokenizer.clone();
         let rows = tokenizer.encode_all(&data.train.texts())?;
-        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let frame = if start.is_some() { tokenizer.frame().len() } else { 0 };
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len() + frame).collect();
         let class_rows = data.class_rows();
-        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
-        let plan = further::plan(&before, &shape);
-        Ok(Network { tokenizer, rows, plan, start: None, before: Some(before) })
+        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: before.config.model.vocab_size };
+        let limit = start.as_ref().map_or(before.config.max_tokens(), |start| start.limit);
+        let plan = further::plan(&before, &shape, limit).freezing(options.freeze);
+        Ok(Network { tokenizer, rows, plan, start, before: Some(before) })
     }
 }
 

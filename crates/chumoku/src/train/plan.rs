@@ -258,6 +258,34 @@ impl Plan {
     /// The learning rate is Devlin et al.'s (2019), the number of epochs that of Mosbach et al., "On the Stability of
     /// Fine-tuning BERT" (2021), for few rows.
     pub(crate) fn fine_tuning(shape: &Shape<'_>, model: ClassifierConfig, model_type: &str, limit: usize) -> Plan {
+        let (settings, fine_tuning) = FineTuning::of(shape, model.body.transformer(), model_type, limit);
+        let class_weights = shape.class_weights();
+        Plan { model, settings, token_dropout: 0.0, class_weights, fine_tuning: Some(fine_tuning) }
+    }
+
+    /// The same plan with what stays as it is, where a pretrained encoder is fine-tuned and that is asked for.
+    pub(super) fn freezing(mut self, asked: Option<Freeze>) -> Plan {
+        if let Some(fine_tuning) = &mut self.fine_tuning {
+            fine_tuning.freeze = asked.unwrap_or(fine_tuning.freeze);
+            fine_tuning.freeze.adjust(&mut self.settings);
+        }
+        self
+    }
+
+    /// Tokens that a text is read by at a time, those around it included.
+    pub(crate) fn max_tokens(&self) -> usize {
+        self.fine_tuning.as_ref().map_or(self.model.max_length, |fine_tuning| fine_tuning.max_tokens)
+    }
+}
+
+impl FineTuning {
+    /// How an encoder with this body, which reads `limit` tokens, is fine-tuned on rows of this shape.
+    pub(super) fn of(
+        shape: &Shape<'_>,
+        body: Option<&EncoderConfig>,
+        model_type: &str,
+        limit: usize,
+    ) -> (Settings, FineTuning) {
         let (rows, classes) = (shape.lengths.len(), shape.class_rows.len());
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
         let whole: usize = shape.lengths.iter().sum();
@@ -265,7 +293,6 @@ impl Plan {
         let max_tokens = (2 * longest).clamp(128, most).min(limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
         let batch_tokens = fine_tuning_batch(rows, tokens).max(max_tokens);
-        let body = model.body.transformer();
         let step = body.map_or(usual_step::CLASSIFIER, usual_step::fine_tuning);
         // A small encoder has more to learn yet.
         let is_small = body.is_none_or(usual_step::is_small);
@@ -287,13 +314,7 @@ impl Plan {
             precision: Precision::default(),
         };
         let freeze = if shape.vocab_size > MANY_TOKENS { Freeze::Embeddings } else { Freeze::Nothing };
-        let fine_tuning = Some(FineTuning { model_type: model_type.to_owned(), freeze, max_tokens });
-        Plan { model, settings, token_dropout: 0.0, class_weights: shape.class_weights(), fine_tuning }
-    }
-
-    /// Tokens that a text is read by at a time, those around it included.
-    pub(crate) fn max_tokens(&self) -> usize {
-        self.fine_tuning.as_ref().map_or(self.model.max_length, |fine_tuning| fine_tuning.max_tokens)
+        (settings, FineTuning { model_type: model_type.to_owned(), freeze, max_tokens })
     }
 }
 

@@ -187,7 +187,8 @@ struct Network {
 /// [`TrainOptions::from`](super::TrainOptions::from) a pretrained encoder learns to tell the same of each unit, with the
 /// promises of [`train`](super::train); how much the two count is fitted on the validation rows. At the end the conditional
 /// random field is trained once more, on these rows too. Where data has [old rows](TaggerData::further) beside new ones, that folder is the
-/// tagger which is trained further: its random field is fitted anew on all of them, and what became of both is reported.
+/// tagger which is trained further: its network goes on from its weights, its random field is fitted anew, and what became of both is
+/// reported.
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or a loss is no longer finite; [`Error::Interrupted`] when
@@ -196,10 +197,13 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     training.begin(ModelKind::Tagger)?;
     let Training { options, out, stop, mut observe } = training;
     let observe = &mut *observe;
-    let encoder = options.from.as_deref().filter(|_| data.further.is_none());
-    if let (Some(Crew::Helper(_)), Some(folder)) = (&options.crew, encoder) {
+    let before = options.from.as_deref().filter(|_| data.further.is_some());
+    let before = before.map(TextTagger::load).transpose()?;
+    let encoder = options.from.as_deref().filter(|_| before.as_ref().is_none_or(TextTagger::has_network));
+    let encoder = encoder.map(|folder| (folder, before.as_ref()));
+    if let (Some(Crew::Helper(_)), Some(encoder)) = (&options.crew, encoder) {
         // The random field is the leader's.
-        return network::train(data, folder, (&options, out, stop), observe).and(Err(Error::Helped));
+        return network::train(data, encoder, (&options, out, stop), observe).and(Err(Error::Helped));
     }
     let choice = choose(data, &options, stop, observe)?;
     let config = TaggerConfig {
@@ -213,9 +217,9 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     let all = [&data.train[..], &data.valid[..]];
     let (model, of_network) = match encoder {
         None => (TextTagger { config, crf: fit(data, &all, choice, options.seed, stop)?, network: None }, None),
-        Some(folder) => {
+        Some(encoder) => {
             let crf = fit(data, &all[..1], choice, options.seed, stop)?;
-            let Network { mut network, plan, ended } = network::train(data, folder, (&options, out, stop), observe)?;
+            let Network { mut network, plan, ended } = network::train(data, encoder, (&options, out, stop), observe)?;
             let mut model = TextTagger { config, crf, network: None };
             network.config.blend = shares(&model, &network, data)?;
             // Whoever interrupted the run does not wait for that.
@@ -274,8 +278,8 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     drop(reporting);
     let mut files = model.files()?;
     let texts: Vec<&str> = data.train.iter().chain(&data.valid).map(|row| row.text.as_str()).collect();
-    let before = options.from.as_deref().filter(|_| data.further.is_some());
-    let seen = before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
+    let seen_before = options.from.as_deref().filter(|_| data.further.is_some());
+    let seen = seen_before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
     files.push((TRAINED_ON, seen.with(&texts).to_bytes()));
     let of_network = of_network.as_ref().map(|(plan, ended)| (plan, ended));
     let mut card = card::card(
@@ -285,8 +289,8 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         card::Scored { test: &test, parts: &parts, dictionary: &dictionary },
         (part, options.seed),
     );
-    if let Some(before) = before.map(TextTagger::load).transpose()?
-        && let Some((figures, section)) = further::changes(data, [&before, &model], options.seed)?
+    if let Some(before) = &before
+        && let Some((figures, section)) = further::changes(data, [before, &model], options.seed)?
     {
         metrics["further"] = figures;
         card += &section;

@@ -2,7 +2,7 @@
 
 use super::model::LeftOut;
 use crate::args::{Explain, Reading};
-use crate::commands::columns::{Unread, asked_of};
+use crate::commands::columns::{asked_of, tell_of};
 use crate::commands::pictures::{Outcome, terminal_options};
 use crate::commands::train::{labels, score};
 use crate::commands::{load, model_name, not_over, pairs, read_options};
@@ -11,7 +11,7 @@ use crate::{ExitCode, Usage};
 use chumoku::answers::Predictor;
 use chumoku::data::{Example, LabelledText, ReadOptions, ScoredText, load_labelled};
 use chumoku::explain::shorten;
-use chumoku::{Lang, ModelKind, tr};
+use chumoku::{Lang, ModelKind, Unread, tr};
 use chumoku_view::{errors_to_html, render_errors};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -102,7 +102,7 @@ fn check<'a>(model: Predictor<'_>, texts: impl Iterator<Item = &'a str>) -> anyh
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     let mut unread = Unread::of(model.columns());
     unread.see(&texts);
-    unread.tell();
+    tell_of(&unread);
     Ok(())
 }
 

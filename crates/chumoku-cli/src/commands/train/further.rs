@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// The word that leaves the old rows out.
 const NONE: &str = "none";
 
+/// The word that leaves out all but the encoder of a model that was fine-tuned.
+const ENCODER: &str = "encoder";
+
 /// The task of what a model tells.
 fn task_of(tells: Tells) -> TaskName {
     match tells {
@@ -32,32 +35,26 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<(Known, TaskName)>> 
     let known = args.from.as_deref().map(Known::of).transpose()?.flatten();
     if known.is_none()
         && let Some(folder) = &args.from
-        && let Ok(kind @ (ModelKind::Tagger | ModelKind::Translator)) = ModelKind::of(folder)
+        && let Ok(ModelKind::Translator) = ModelKind::of(folder)
     {
         let folder = folder.display();
-        return Err(Usage(match kind {
-            ModelKind::Tagger => tr!(
-                "--from {folder}: a tagger with an encoder beside its random field is not trained further; train anew from the encoder, \
-                 --from ENCODER, on the old and the new rows together",
-                "--from {folder}: エンコーダーと組み合わせた、単語にラベルを付けるモデルは追加学習できません。元のデータと新しいデータを合わせ、\
-                 --from にエンコーダーを指定して学習し直してください"
-            ),
-            _ => tr!(
-                "--from {folder}: translators are not trained further; train anew on the old and the new rows together",
-                "--from {folder}: 翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
-            ),
-        })
+        return Err(Usage(tr!(
+            "--from {folder}: translators are not trained further; train anew on the old and the new rows together",
+            "--from {folder}: 翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
+        ))
         .into());
+    }
+    if is_encoder_alone(args, known.as_ref())? {
+        args.old.clear();
+        return Ok(None);
     }
     let (Some(mut known), Some(folder)) = (known, &args.from) else {
         if args.old.is_empty() {
             return Ok(None);
         }
         return Err(Usage(tr!(
-            "--old: only where --from holds a model of classes, labels, numbers or spans that was trained here, and not from a pretrained \
-             encoder; leave it out",
-            "--old: --from に、自分で学習した（事前学習済みのエンコーダーから始めたのではない）クラス・ラベル・数値・スパンのモデルのフォルダを\
-             指定したときだけ使えます。指定を外してください"
+            "--old: only where --from holds a model of classes, labels, numbers or spans that was trained here; leave it out",
+            "--old: --from に、自分で学習したクラス・ラベル・数値・スパンのモデルのフォルダを指定したときだけ使えます。指定を外してください"
         ))
         .into());
     };
@@ -75,8 +72,8 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<(Known, TaskName)>> 
     let refused = [
         ("--task", is_other_task),
         ("--model", args.model.is_some()),
-        ("--freeze", args.freeze.is_some()),
-        ("--lora", args.lora.is_some()),
+        ("--freeze", args.freeze.is_some() && !known.is_fine_tuned),
+        ("--lora", args.lora.is_some() && !known.is_fine_tuned),
         ("--columns", !args.columns.is_empty()),
         ("--folds", args.folds.is_some()),
         ("--tune", args.tune.is_some()),
@@ -88,18 +85,24 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<(Known, TaskName)>> 
             Tells::Spans => lang().pick("labels of words", "単語にラベルを付ける"),
             _ => lang().pick("one class a text", "1 テキスト 1 クラスの"),
         };
-        return Err(Usage(tr!(
+        let mut problem = tr!(
             "{flag}: a model of your own ({folder}) is trained further as it is: {what}, the columns that it reads, the whole model; leave \
              {flag} out",
             "{flag}: 自分で学習したモデル（{folder}）は、{what}モデルのまま、読む列も変えずに、モデル全体を追加学習します。{flag} を外してください"
-        ))
-        .into());
+        );
+        if known.is_fine_tuned && known.tells != Tells::Spans {
+            problem += &tr!(
+                ", or start from its encoder alone with --old {ENCODER}",
+                "。エンコーダーだけを使うには --old {ENCODER} を指定してください"
+            );
+        }
+        return Err(Usage(problem).into());
     }
     if let Some(asked) = args.hierarchy.take() {
         known.set_hierarchy(&asked)?;
     }
     args.reading.beside = known.asked();
-    if known.tells == Tells::Spans {
+    if known.tells == Tells::Spans || known.is_fine_tuned {
         return Ok(Some((known, task)));
     }
     args.model = Some(match known.network {
@@ -110,6 +113,34 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<(Known, TaskName)>> 
         Some(Network::Recurrent(_)) => Model::Rnn,
     });
     Ok(Some((known, task)))
+}
+
+/// Whether a model that was fine-tuned is an encoder to start from, and no more: where that is asked for, or the task is another.
+fn is_encoder_alone(args: &Train, known: Option<&Known>) -> anyhow::Result<bool> {
+    let is_one = known.is_some_and(|known| known.is_fine_tuned && known.tells != Tells::Spans);
+    if args.old.iter().any(|word| word.as_os_str() == ENCODER) {
+        if is_one && args.old.len() == 1 {
+            return Ok(true);
+        }
+        return Err(Usage(tr!(
+            "--old {ENCODER}: alone, and only where --from holds a model of classes, labels or numbers that was fine-tuned here from a pretrained \
+             encoder; leave it out",
+            "--old {ENCODER}: ほかの --old とは使えません。--from に、事前学習済みのエンコーダーから自分で学習したクラス・ラベル・数値のモデルを\
+             指定したときだけ使えます。指定を外してください"
+        ))
+        .into());
+    }
+    let other = |known: &Known| args.task.is_some_and(|task| task != task_of(known.tells));
+    if !(is_one && args.old.is_empty() && known.is_some_and(other)) {
+        return Ok(false);
+    }
+    let folder = args.from.as_deref().unwrap_or(Path::new("")).display();
+    let text = tr!(
+        "{folder} was trained for another task: its encoder alone is the start",
+        "{folder} は別の課題のモデルなので、エンコーダーだけを使います"
+    );
+    tell(["from", "元"], &text);
+    Ok(true)
 }
 
 /// How a file of the task is read.

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    check(args, known.is_some())?;
+    check(args, known)?;
     let Some(path) = &args.data else {
         let problem = tr!(
             "there is no built-in data with labelled words: give a file, e.g. chumoku train names.conll --task tag",
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
 }
 
 /// Refuses what a tagger does not have.
-fn check(args: &Train, is_further: bool) -> anyhow::Result<()> {
+fn check(args: &Train, known: Option<&Known>) -> anyhow::Result<()> {
     if args.watch.is_some() {
         return Err(Usage(tr!(
             "--watch: the attention of a tagger is not recorded; leave it out",
@@ -84,9 +84,10 @@ fn check(args: &Train, is_further: bool) -> anyhow::Result<()> {
         ("--resume", args.resume),
         ("--precision", args.precision != Precision::Medium),
     ];
-    match flags.into_iter().find(|(_, is_given)| *is_given && (args.from.is_none() || is_further)) {
+    let has_network = known.map_or(args.from.is_some(), |known| known.is_fine_tuned);
+    match flags.into_iter().find(|(_, is_given)| *is_given && !has_network) {
         None => Ok(()),
-        Some((flag, _)) if is_further => Err(Usage(tr!(
+        Some((flag, _)) if known.is_some() => Err(Usage(tr!(
             "{flag}: a tagger without an encoder has no network, and trains in one go; leave it out",
             "{flag}: エンコーダーのない、単語にラベルを付けるモデルには、ネットワークも途中から再開する学習もありません。指定を外してください"
         ))

@@ -8,17 +8,24 @@ use super::super::json_lines::kind;
 use super::super::limits::MAX_TEXT_BYTES;
 use super::{Span, SpannedText};
 use crate::lang::lang;
-use crate::lang::wording::quoted;
+use crate::lang::wording::{listed, quoted};
 use crate::tr;
 
 /// Keys whose lists are spans without being asked for.
 const KEYS: [&str; 4] = ["spans", "entities", "label", "labels"];
 
+/// What tools call the beginning of a span, its end, and its label.
+const PARTS: [&[&str]; 3] = [
+    &["start", "start_offset", "begin", "from"],
+    &["end", "end_offset", "to"],
+    &["label", "type", "tag", "entity", "entity_group"],
+];
+
 /// A span as it is written: an object, or a list of start, end and label.
 fn parts(value: &Value) -> Option<[&Value; 3]> {
     match value {
         Value::Object(object) => {
-            let [start, end, label] = ["start", "end", "label"].map(|key| object.get(key));
+            let [start, end, label] = PARTS.map(|keys| keys.iter().find_map(|key| object.get(*key)));
             Some([start?, end?, label?])
         }
         Value::Array(list) => match list.as_slice() {
@@ -80,7 +87,15 @@ pub(super) fn row(
         other => {
             let expected =
                 lang().pick("a list of spans, empty if there is none", "スパンのリスト（なければ空のリスト）");
-            let found = other.map_or_else(|| tr!("no {key}", "{key} なし"), |value| format!("{key}: {}", kind(value)));
+            let keys: Vec<&String> = object.keys().collect();
+            let found = match other {
+                Some(value) => format!("{key}: {}", kind(value)),
+                None => tr!(
+                    "no {key} beside {} (--label names another key)",
+                    "{key} なし（キー: {}。--label で別のキーを指定できます）",
+                    listed(&keys)
+                ),
+            };
             return Err(bad(expected, found));
         }
     };

@@ -172,6 +172,19 @@ fn labels_that_are_none_have_a_place() {
     }
 }
 
+/// As exports write them: what stands between labels stands behind the last too.
+#[test]
+fn separators_may_end_the_list() {
+    let content = rows("text\tlabels\n", |_, i| format!("a text, number {i}\t{};", ["a;b", "b", "a; c"][i % 3]));
+    for how in [LabelOptions::default(), LabelOptions { separator: Some(';'), ..LabelOptions::default() }] {
+        let found = read("a.tsv", &content, &how).unwrap();
+        assert_eq!(found[..3], [vec!["a", "b"], vec!["b"], vec!["a", "c"]]);
+    }
+    let how = LabelOptions { separator: Some(';'), ..LabelOptions::default() };
+    let problem = read("a.tsv", &content.replacen("a;b;", "a;b;;", 1), &how).unwrap_err();
+    assert!(problem.contains("a.tsv:2") && problem.contains("names with the separator"), "{problem}");
+}
+
 #[test]
 fn labels_stand_once_and_training_wants_two() {
     let content = rows("text\tlabels\n", |_, i| format!("a text, number {i}\ta|b|a"));

@@ -91,12 +91,18 @@ pub(super) fn card(
         Some((plan, _)) => {
             let (kind, parameters) = (&plan.fine_tuning.model_type, thousands(model.num_parameters()));
             let shares = model.shares();
+            let how = match data.further {
+                None => tr!("fine-tuned with Chumoku {version}", "Chumoku {version} でファインチューニングし"),
+                Some(_) => tr!(
+                    "fine-tuned and trained further with Chumoku {version}",
+                    "ファインチューニングののち Chumoku {version} で追加学習し"
+                ),
+            };
             tr!(
-                "A pretrained encoder ({kind}, {parameters} parameters) fine-tuned with Chumoku {version}, joined with a conditional \
-                 random field over {features} features. The network counts {:.2} times, the conditional random field {:.2} times, as \
-                 fitted on the validation rows.\n\n",
-                "事前学習済みのエンコーダー（{kind}、パラメータ {parameters}）を Chumoku {version} でファインチューニングし、{features} 個の特徴による条件付き\
-                 確率場（CRF）と組み合わせたものです。検証データで決めた重みは、ネットワークが {:.2}、CRF が {:.2} です。\n\n",
+                "A pretrained encoder ({kind}, {parameters} parameters), {how}, joined with a conditional random field over {features} \
+                 features. The network counts {:.2} times, the conditional random field {:.2} times, as fitted on the validation rows.\n\n",
+                "事前学習済みのエンコーダー（{kind}、パラメータ {parameters}）を {how}、{features} 個の特徴による条件付き確率場（CRF）と組み合わせた\
+                 ものです。検証データで決めた重みは、ネットワークが {:.2}、CRF が {:.2} です。\n\n",
                 shares.network,
                 shares.crf
             )

@@ -16,13 +16,15 @@ use crate::tagger_network::{
     Packed, Piece, TaggerNetwork, TaggerNetworkConfig, UnitRow, log_probabilities, pieces, unit_rows,
 };
 use crate::text::TextTokenizer;
-use crate::text_tagger::{Cut, units};
+use crate::text_tagger::{Cut, TextTagger, units};
+use crate::train::further::begun;
+use crate::train::known::metrics;
 use crate::train::memory::{FORWARD, Footing, Held, evaluation_share};
 use crate::train::names::{label, network_sizes};
 use crate::train::parts::Learnt;
 use crate::train::run::{run, sha256_of_numbers};
 use crate::train::trainable::{Evaluation, Metric, Place, Trainable};
-use crate::train::{Event, FineTuning, Plan, Settings, Shape, TrainOptions, batches};
+use crate::train::{Event, FineTuning, Settings, Shape, TrainOptions, batches};
 use crate::{Result, stages, tr};
 use chumoku_kernels::CrossEntropy;
 use rayon::prelude::*;
@@ -47,30 +49,98 @@ pub struct TaggerPlan {
 /// Characters of one token that are told apart.
 const PLACES: usize = 8;
 
+/// What a network begins as.
+struct Begun<'a> {
+    tokenizer: TextTokenizer,
+    /// The model, for the tags of the data.
+    model: TokenTaggerConfig,
+    /// What kind of encoder it was, as its folder has it.
+    model_type: String,
+    /// The most tokens of a text, those around it included.
+    limit: usize,
+    weights: Weights<'a>,
+}
+
+/// Where the first weights come from.
+enum Weights<'a> {
+    /// From a pretrained encoder; the head is new.
+    Encoder(Start),
+    /// From the network of a tagger that is trained further, of whose tags each of the data's begins as some.
+    Tagger(&'a TaggerNetwork, Vec<Vec<(usize, f32)>>),
+}
+
+impl<'a> Begun<'a> {
+    /// The encoder of a folder.
+    fn of_encoder(folder: &Path, data: &TaggerData) -> Result<Begun<'a>> {
+        let start = Start::read(folder)?;
+        let num_tags = data.tags().count();
+        // What one token holds several characters of is told apart by more than a sum.
+        let is_by_character = data.unit == SpanUnit::Characters;
+        let model = TokenTaggerConfig {
+            num_tags,
+            num_places: if is_by_character { PLACES } else { 1 },
+            head_dropout: start.origin.classifier(num_tags).head_dropout,
+            head_dense: is_by_character.then(|| DenseHead::new(HeadActivation::Gelu)),
+            encoder: start.origin.text_encoder(),
+        };
+        let model_type = start.origin.model_type().to_owned();
+        let (tokenizer, limit) = (start.tokenizer.clone(), start.limit);
+        Ok(Begun { tokenizer, model, model_type, limit, weights: Weights::Encoder(start) })
+    }
+
+    /// The network of a tagger in a folder, whose kinds of spans are among those of the data.
+    fn of_tagger((before, network): (&TextTagger, &'a TaggerNetwork), folder: &Path, data: &TaggerData) -> Begun<'a> {
+        let tags = data.tags();
+        let kept = kept((tags, &data.labels), (before.tags(), before.labels()));
+        let plan = &metrics(folder)["network"]["plan"]["fine_tuning"];
+        let model_type = plan["model_type"].as_str().unwrap_or("encoder").to_owned();
+        let model = TokenTaggerConfig { num_tags: tags.count(), ..network.config.model.clone() };
+        let (tokenizer, limit) = (network.tokenizer.clone(), model.encoder.max_length);
+        Begun { tokenizer, model, model_type, limit, weights: Weights::Tagger(network, kept) }
+    }
+
+    fn params(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
+        match &self.weights {
+            Weights::Encoder(start) => start.params_of_encoder(layout, seed),
+            Weights::Tagger(network, kept) => Ok(begun(&network.params, layout, kept, None, seed)),
+        }
+    }
+}
+
+/// The tag that each tag begins as, where it is not new: those of the kinds of spans that were known `before`.
+fn kept((tags, labels): (Tags, &[String]), before: (Tags, &[String])) -> Vec<Vec<(usize, f32)>> {
+    let mut kept = vec![Vec::new(); tags.count()];
+    if !tags.each_word {
+        // What is in no span.
+        kept[0] = vec![(0, 1.0)];
+    }
+    for (was, label) in before.1.iter().enumerate() {
+        let is = labels.binary_search(label).expect("the kinds that are known stay");
+        // The first unit of a span, and those after it.
+        let both = tags.path(is, 2).into_iter().zip(before.0.path(was, 2));
+        both.for_each(|(is, was)| kept[is] = vec![(was, 1.0)]);
+    }
+    kept
+}
+
 impl TaggerPlan {
     /// The plan for rows of these lengths, those around texts included.
-    fn new(start: &Start, data: &TaggerData, lengths: &[usize], options: &TrainOptions) -> TaggerPlan {
-        let (tags, encoder) = (data.tags().count(), start.origin.text_encoder());
-        let shape = Shape { lengths, class_rows: &vec![1; tags], vocab_size: encoder.vocab_size };
-        let Plan { mut settings, fine_tuning, model: classifier, .. } =
-            Plan::fine_tuning(&shape, start.origin.classifier(tags), start.origin.model_type(), start.limit);
-        let mut fine_tuning = fine_tuning.expect("a plan of fine-tuning has it");
-        settings.epochs = options.epochs.unwrap_or((15_000 / data.train.len().max(1)).clamp(4, 20) as u64);
+    fn new(start: &Begun<'_>, data: &TaggerData, lengths: &[usize], options: &TrainOptions) -> TaggerPlan {
+        let model = start.model.clone();
+        let (body, vocab_size) = (&model.encoder.encoder, model.encoder.vocab_size);
+        let shape = Shape { lengths, class_rows: &vec![1; model.num_tags], vocab_size };
+        let (mut settings, mut fine_tuning) = FineTuning::of(&shape, Some(body), &start.model_type, start.limit);
+        settings.epochs = (15_000 / data.train.len().max(1)).clamp(4, 20) as u64;
+        if let Weights::Tagger(before, _) = &start.weights {
+            fine_tuning.further(before.config.max_tokens, &mut settings);
+        }
+        settings.epochs = options.epochs.unwrap_or(settings.epochs);
         settings.patience = settings.epochs;
         settings.label_smoothing = 0.0;
         settings.precision = options.precision;
         settings.parts = options.parts.unwrap_or(settings.parts);
         fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
         fine_tuning.freeze.adjust(&mut settings);
-        // What one token holds several characters of is told apart by more than a sum.
-        let is_by_character = data.unit == SpanUnit::Characters;
-        let model = TokenTaggerConfig {
-            num_tags: tags,
-            num_places: if is_by_character { PLACES } else { 1 },
-            head_dropout: classifier.head_dropout,
-            head_dense: is_by_character.then(|| DenseHead::new(HeadActivation::Gelu)),
-            encoder,
-        };
         TaggerPlan { model, settings, fine_tuning }
     }
 }
@@ -97,19 +167,23 @@ impl Part {
     }
 }
 
-/// Fine-tunes the encoder of a folder. How much it counts is not yet fitted.
+/// Fine-tunes the encoder of a folder or, where that holds the tagger `before`, its network. How much it counts is not yet fitted.
 ///
 /// # Errors
 /// If the encoder cannot be read, the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
 pub(super) fn train(
     data: &TaggerData,
-    folder: &Path,
+    (folder, before): (&Path, Option<&TextTagger>),
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Network> {
     let cutting = stages::begin(stages::TOKENS);
     let held = Held::measure();
-    let start = Start::read(folder)?;
+    let network = before.and_then(|before| Some((before, before.network.as_ref()?)));
+    let start = match network {
+        Some(before) => Begun::of_tagger(before, folder, data),
+        None => Begun::of_encoder(folder, data)?,
+    };
     let tokenizer = &start.tokenizer;
     let [learnt, judged] = [&data.train, &data.valid].map(|rows| Part::of(data, rows, tokenizer));
     let (learnt, judged) = (learnt?, judged?);
@@ -152,7 +226,7 @@ pub(super) fn train(
 struct Tagging<'a> {
     plan: &'a TaggerPlan,
     model: &'a TokenTagger,
-    start: &'a Start,
+    start: &'a Begun<'a>,
     tags: Tags,
     learnt: Part,
     judged: Part,
@@ -226,7 +300,7 @@ impl Trainable for Tagging<'_> {
     }
 
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
-        let params = self.start.params_of_encoder(self.layout(), seed)?;
+        let params = self.start.params(self.layout(), seed)?;
         let sha256 = sha256_of_numbers(params.values());
         Ok((self.plan.fine_tuning.freeze.apply(&params, seed), sha256))
     }
@@ -296,4 +370,23 @@ fn multiply_adds(model: &TokenTaggerConfig, tokens: f64) -> f64 {
     let c = &model.encoder.encoder;
     let [layers, width, inner] = [c.num_layers, c.d_model, c.d_ff].map(|n| n as f64);
     tokens * layers * (4.0 * width * width + 2.0 * width * inner + 2.0 * width * tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_tags_stay_where_new_ones_come_between() {
+        let labels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (is, was) = (labels(&["drug", "person", "place"]), labels(&["drug", "place"]));
+        let of = |each_word| {
+            let tags = |labels: &[String]| Tags { kinds: labels.len(), each_word };
+            let kept = kept((tags(&is), &is), (tags(&was), &was));
+            kept.into_iter().map(|tags| tags.first().map(|tag| tag.0)).collect::<Vec<_>>()
+        };
+        // O, B and I of each.
+        assert_eq!(of(false), [Some(0), Some(1), Some(2), None, None, Some(3), Some(4)]);
+        assert_eq!(of(true), [Some(0), None, Some(1)]);
+    }
 }
