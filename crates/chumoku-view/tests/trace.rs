@@ -523,7 +523,12 @@ fn latex_compiles() {
             "options": {"activation": "NAME", "norm_2": "post"}}"#;
         WorkedExample::parse(&file.replace("NAME", activation)).unwrap().trace(0).unwrap().to_latex(&OPTIONS)
     };
+    // Wider than a page.
+    let row = |of: usize| (0..40).map(|i| ((i * 7 + of) % 11) as f64 / 7.0).collect::<Vec<_>>();
+    let wide = serde_json::json!({ "inputs": { "Q": [row(1), row(2)], "K": [row(3), row(5)], "V": [row(4), row(6)] } });
+    let wide = WorkedExample::parse(&wide.to_string()).unwrap().trace(0).unwrap();
     let documents = [
+        ("wide", wide.to_latex(&with(*OPTIONS, |o| (o.digits, o.size) = (6, 64)))),
         ("relu", network("relu")),
         ("gelu", network("gelu")),
         ("gelu_tanh", network("gelu_tanh")),
@@ -545,7 +550,7 @@ fn latex_compiles() {
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{name}: {said}");
-        assert!(!said.contains("Missing character"), "{name}: {said}");
+        assert!(!said.contains("Missing character") && !said.contains("Overfull \\hbox"), "{name}: {said}");
         assert!(folder.path().join(format!("{name}.pdf")).exists());
     }
 }

@@ -175,7 +175,7 @@ fn labels_that_are_none_have_a_place() {
 /// As exports write them: what stands between labels stands behind the last too.
 #[test]
 fn separators_may_end_the_list() {
-    let content = rows("text\tlabels\n", |_, i| format!("a text, number {i}\t{};", ["a;b", "b", "a; c"][i % 3]));
+    let content = rows("text\tlabels\n", |_, i| format!("a text, number {i}\t{};", ["a;b", "b", "a; c", "b;c"][i % 4]));
     for how in [LabelOptions::default(), LabelOptions { separator: Some(';'), ..LabelOptions::default() }] {
         let found = read("a.tsv", &content, &how).unwrap();
         assert_eq!(found[..3], [vec!["a", "b"], vec!["b"], vec!["a", "c"]]);
