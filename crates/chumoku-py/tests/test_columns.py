@@ -65,8 +65,9 @@ def test_columns_tell_what_the_text_does_not(fitted):
     found = fitted.explain(row)
     assert [each["name"] for each in found.data["columns"]] == ["price", "shop", "day"] and found.data["columns"][0]["effect"] != 0
     assert fitted.predict({name: column[:0] for name, column in table.items()}).shape == (0,)
-    with pytest.warns(UserWarning, match="column “price”: 2 values are no numbers, such as “cheap”, and count as missing"):
+    with pytest.warns(UserWarning, match="column “price”: 2 values are no plain numbers, such as “cheap”") as said:
         fitted.predict({**table, "price": ["cheap", "dear"] + list(table["price"][2:])})
+    assert [warning.filename for warning in said] == [__file__]
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict_proba(table), fitted.predict_proba(table))
     try:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+import sys
 import warnings
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequence
 
@@ -97,7 +98,7 @@ class Predictor(Estimator):
             return texts
         texts = [_chumoku.beside(text, row) for text, row in zip(texts, cells)]
         for what in model.unread(texts):
-            warnings.warn(what, stacklevel=3)
+            _warn(what)
         return texts
 
     def _rows(self, X: Iterable[Any]) -> Rows:
@@ -176,6 +177,14 @@ def chunks(texts: list[str], most: int = CHUNK) -> Iterator[list[str]]:
         characters += len(text)
     if part:
         yield part
+
+
+def _warn(text: str) -> None:
+    """Warns at the line that called this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("chumoku."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 __all__ = ["LEAST", "Predictor", "chunks", "written"]

@@ -104,6 +104,7 @@ class Translator(Estimator):
         row = 0
         while chunk := list(itertools.islice(texts, _CHUNK)):
             for text in chunk:
+                check_text(f"row {row}", text)
                 check_row(row, "text", text)
                 row += 1
             for hypotheses, is_cut in model.translate(chunk, beam, length_penalty):
