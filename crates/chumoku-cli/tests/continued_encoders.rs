@@ -125,7 +125,13 @@ fn weights_begin_as_they_were() {
         }
         assert!(compared > 30, "{compared}");
     }
-    assert_eq!(place.json("frozen/metrics.json")["plan"]["fine_tuning"]["freeze"], "embeddings");
+    // What is frozen stays to the bit, and the rest does not.
+    let args = ["train", "new.csv", "--from", "one", "--freeze", "embeddings", "--epochs", "1", "--out", "stays"];
+    place.run(&args).ok();
+    let [before, after] = ["one", "stays"].map(|folder| weights(&place, folder));
+    let names = ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.weight"];
+    let stays = names.map(|name| before[&format!("bert.{name}")].1 == after[&format!("bert.{name}")].1);
+    assert_eq!(stays, [true, false]);
 }
 
 /// What was fine-tuned can be an encoder to start from, and no more.
