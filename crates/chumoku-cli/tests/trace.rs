@@ -193,7 +193,7 @@ fn every_fault_of_a_file_is_named_with_its_place() {
         (
             RIGHT.replace("\"claims\"", "\"claim\""),
             "reading",
-            &["unknown key “claim”; did you mean “claims”?", "known are title, source"],
+            &["unknown key “claim”; did you mean “claims”?", "known are title, title_ja, source"],
         ),
         (
             claims(r#""wieghts": [[1]]"#),
@@ -374,6 +374,7 @@ fn trace_shows_an_example_in_every_form() {
         assert!(text.contains(said), "{said}: {text}");
     }
     let japanese = place.run(&["trace", "--example", "book", "--lang", "ja"]).ok().stdout;
+    assert!(japanese.starts_with("注目するトークン\n") && japanese.contains("（記事 3）、例 3"), "{japanese}");
     assert!(japanese.contains("彼が最もよく見ているのは本を"), "{japanese}");
     let shapes = place.run(&["trace", "--example", "heads", "--depth", "shapes"]).ok().stdout;
     assert!(shapes.contains("h·d_k = 3 × 4") && !shapes.contains("2.4000"), "{shapes}");

@@ -7,7 +7,8 @@ use super::object::Object;
 use super::optimizer::Optimizer;
 use super::options::Options;
 use super::quantity::Quantity;
-use chumoku::{Error, Result, tr};
+use chumoku::lang::lang;
+use chumoku::{Error, Lang, Result, tr};
 use ndarray::Array2;
 use std::collections::HashMap;
 use std::io::Read;
@@ -38,9 +39,11 @@ pub struct WorkedExample {
     pub(crate) figures: Vec<ClaimedNumber>,
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "title",
+    "title_ja",
     "source",
+    "source_ja",
     "tokens",
     "key_tokens",
     "classes",
@@ -88,9 +91,18 @@ impl WorkedExample {
         let file = Object::read(text, "", &KEYS)?;
         let names: Vec<&str> = Quantity::ALL.into_iter().map(Quantity::name).collect();
         let (text_kind, texts) = (["a text", "文字列"], ["a list of texts", "文字列の配列"]);
+        // A text may stand there in Japanese too.
+        let text_of = |key: &str, japanese: &str| -> Result<String, String> {
+            let [plain, japanese] = [file.plain(key, "", text_kind)?, file.plain(japanese, "", text_kind)?];
+            let plain: String = plain.unwrap_or_default();
+            Ok(match lang() {
+                Lang::En => plain,
+                Lang::Ja => japanese.unwrap_or(plain),
+            })
+        };
         let mut example = WorkedExample {
-            title: file.plain("title", "", text_kind)?.unwrap_or_default(),
-            source: file.plain("source", "", text_kind)?.unwrap_or_default(),
+            title: text_of("title", "title_ja")?,
+            source: text_of("source", "source_ja")?,
             tokens: file.plain("tokens", "", texts)?.unwrap_or_default(),
             key_tokens: file.plain("key_tokens", "", texts)?.unwrap_or_default(),
             classes: file.plain("classes", "", texts)?.unwrap_or_default(),
