@@ -64,7 +64,7 @@ struct Begun<'a> {
 /// Where the first weights come from.
 enum Weights<'a> {
     /// From a pretrained encoder; the head is new.
-    Encoder(Start),
+    Encoder(Box<Start>),
     /// From the network of a tagger that is trained further, of whose tags each of the data's begins as some.
     Tagger(&'a TaggerNetwork, Vec<Vec<(usize, f32)>>),
 }
@@ -85,7 +85,7 @@ impl<'a> Begun<'a> {
         };
         let model_type = start.origin.model_type().to_owned();
         let (tokenizer, limit) = (start.tokenizer.clone(), start.limit);
-        Ok(Begun { tokenizer, model, model_type, limit, weights: Weights::Encoder(start) })
+        Ok(Begun { tokenizer, model, model_type, limit, weights: Weights::Encoder(Box::new(start)) })
     }
 
     /// The network of a tagger in a folder, whose kinds of spans are among those of the data.
