@@ -115,7 +115,7 @@ fn kept((tags, labels): (Tags, &[String]), before: (Tags, &[String])) -> Vec<Vec
         kept[0] = vec![(0, 1.0)];
     }
     for (was, label) in before.1.iter().enumerate() {
-        let is = labels.binary_search(label).expect("the kinds that are known stay");
+        let Ok(is) = labels.binary_search(label) else { continue };
         // The first unit of a span, and those after it.
         let both = tags.path(is, 2).into_iter().zip(before.0.path(was, 2));
         both.for_each(|(is, was)| kept[is] = vec![(was, 1.0)]);
