@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, csv, sha256, tensors};
+use common::{Place, csv, figures, sha256, tensors};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -32,14 +32,6 @@ fn rows(n: usize, topics: &[usize], state: &mut u64) -> Vec<(String, String)> {
         (text, label.to_owned())
     };
     (0..n).map(row).collect()
-}
-
-/// The figures of some rows, before and after.
-fn figures(metrics: &Value, rows_of: &str) -> [f64; 2] {
-    let figure = metrics["further"]["figure"].as_str().unwrap();
-    let all = metrics["further"]["changes"].as_array().unwrap();
-    let change = all.iter().find(|change| change["rows_of"] == rows_of).unwrap_or_else(|| panic!("{metrics}"));
-    ["before", "after"].map(|when| change[when][figure].as_f64().unwrap())
 }
 
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;

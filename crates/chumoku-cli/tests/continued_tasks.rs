@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, sha256};
+use common::{Place, figures, sha256};
 use serde_json::{Value, json};
 
 /// Words of a topic.
@@ -32,14 +32,6 @@ fn sets(n: usize, topics: &[&str], filler: &str, named: &dyn Fn(&str) -> String,
 
 fn plain(topic: &str) -> String {
     topic.to_owned()
-}
-
-/// The figures of some rows, before and after.
-fn figures(metrics: &Value, rows_of: &str) -> [f64; 2] {
-    let figure = metrics["further"]["figure"].as_str().unwrap();
-    let all = metrics["further"]["changes"].as_array().unwrap();
-    let change = all.iter().find(|change| change["rows_of"] == rows_of).unwrap_or_else(|| panic!("{metrics}"));
-    ["before", "after"].map(|when| change[when][figure].as_f64().unwrap())
 }
 
 /// What the log of a run has of its best epoch on the validation rows.

@@ -326,6 +326,14 @@ pub fn random(state: &mut u64) -> f64 {
     (z ^ (z >> 31)) as f64 / u64::MAX as f64
 }
 
+/// Where a model was trained further: what some rows say of it before and after.
+pub fn figures(metrics: &serde_json::Value, rows_of: &str) -> [f64; 2] {
+    let figure = metrics["further"]["figure"].as_str().unwrap();
+    let all = metrics["further"]["changes"].as_array().unwrap();
+    let change = all.iter().find(|change| change["rows_of"] == rows_of).unwrap_or_else(|| panic!("{metrics}"));
+    ["before", "after"].map(|when| change[when][figure].as_f64().unwrap())
+}
+
 /// Shape and bytes of each tensor of a file.
 pub fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
     let bytes = fs::read(path).unwrap();
