@@ -46,7 +46,7 @@ impl Trace {
         let traced = if backward { example.trace_backward(head) } else { example.trace(head) };
         let mut trace = traced.map_err(|problem| PyValueError::new_err(format!("{name}: {problem}")))?;
         if trace.title.is_empty() {
-            trace.title = name;
+            trace.title = name.into();
         }
         Ok(Trace(trace))
     }

@@ -14,7 +14,7 @@ fn page() -> String {
     for name in builtin_names() {
         let example = builtin(name).unwrap();
         let checked = example.check().unwrap();
-        let _ = write!(page, "\n## {}\n\n{} (`{name}.json`). ", example.title, example.source);
+        let _ = write!(page, "\n## {}\n\n{} (`{name}.json`). ", example.title.text, example.source.text);
         let _ = writeln!(
             page,
             "{}\n",

@@ -437,7 +437,7 @@ fn an_expanded_number_is_worked_out_from_what_is_shown() {
             assert_eq!(expansion.result, step.value[[i, j]], "{}", step.name());
             let worked = expansion.value();
             let (a, b) = (worked, expansion.result);
-            assert!((a - b).abs() <= 1e-9 * (1.0 + b.abs()), "{} of {}: {a} is not {b}", step.name(), trace.title);
+            assert!((a - b).abs() <= 1e-9 * (1.0 + b.abs()), "{} of {}: {a} is not {b}", step.name(), trace.title.text);
         }
     }
     assert!(count > 100, "{count}");

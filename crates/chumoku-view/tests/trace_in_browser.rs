@@ -208,6 +208,20 @@ fn one_language_is_shown_and_the_switch_changes_it() {
 }
 
 #[test]
+fn the_title_of_an_example_follows_the_switch() {
+    let script = "
+        const seen = () => log.push($('h1').innerText);
+        seen(); $('label[for=ja]').click(); seen(); $('label[for=en]').click(); seen();";
+    let trace = builtin("film").unwrap().trace(0).unwrap();
+    let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| trace.title.of(lang));
+    assert_ne!(english, japanese);
+    for (lang, first) in [(Lang::En, english), (Lang::Ja, japanese)] {
+        let Some(log) = found(&trace.to_html(&options(lang)), script, &[]) else { return };
+        assert_eq!(log, [first, japanese, english]);
+    }
+}
+
+#[test]
 fn the_keyboard_reaches_everything_in_order() {
     let trace = wide();
     let script = "

@@ -170,7 +170,7 @@ fn made(args: &Trace) -> anyhow::Result<trace::Trace> {
     };
     let mut trace = trace.map_err(fault)?;
     if trace.title.is_empty() {
-        trace.title.clone_from(&name);
+        trace.title = name.into();
     }
     Ok(trace)
 }

@@ -1,5 +1,6 @@
 //! Worked examples from files: what is given, and what is claimed to follow.
 
+use super::caption::Caption;
 use super::figures::{ClaimedNumber, figures};
 use super::kind::StepKind;
 use super::matrices::{Claim, full, numbers, upright};
@@ -7,8 +8,7 @@ use super::object::Object;
 use super::optimizer::Optimizer;
 use super::options::Options;
 use super::quantity::Quantity;
-use chumoku::lang::lang;
-use chumoku::{Error, Lang, Result, tr};
+use chumoku::{Error, Result, tr};
 use ndarray::Array2;
 use std::collections::HashMap;
 use std::io::Read;
@@ -20,9 +20,9 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub struct WorkedExample {
     /// What it is called.
-    pub title: String,
+    pub title: Caption,
     /// Where it was published.
-    pub source: String,
+    pub source: Caption,
     /// The words of the queries.
     pub tokens: Vec<String>,
     /// The words of the keys: those of the queries unless it is set.
@@ -91,18 +91,13 @@ impl WorkedExample {
         let file = Object::read(text, "", &KEYS)?;
         let names: Vec<&str> = Quantity::ALL.into_iter().map(Quantity::name).collect();
         let (text_kind, texts) = (["a text", "文字列"], ["a list of texts", "文字列の配列"]);
-        // A text may stand there in Japanese too.
-        let text_of = |key: &str, japanese: &str| -> Result<String, String> {
-            let [plain, japanese] = [file.plain(key, "", text_kind)?, file.plain(japanese, "", text_kind)?];
-            let plain: String = plain.unwrap_or_default();
-            Ok(match lang() {
-                Lang::En => plain,
-                Lang::Ja => japanese.unwrap_or(plain),
-            })
+        let caption = |key: &str, japanese: &str| -> Result<Caption, String> {
+            let text: Option<String> = file.plain(key, "", text_kind)?;
+            Ok(Caption { text: text.unwrap_or_default(), japanese: file.plain(japanese, "", text_kind)? })
         };
         let mut example = WorkedExample {
-            title: text_of("title", "title_ja")?,
-            source: text_of("source", "source_ja")?,
+            title: caption("title", "title_ja")?,
+            source: caption("source", "source_ja")?,
             tokens: file.plain("tokens", "", texts)?.unwrap_or_default(),
             key_tokens: file.plain("key_tokens", "", texts)?.unwrap_or_default(),
             classes: file.plain("classes", "", texts)?.unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! A trace as one page that opens from disk: no request, English and Japanese by a switch, and numbers that are given can
 //! be changed.
 
+use super::caption::Caption;
 use super::grid::Grid;
 use super::kind::StepKind;
 use super::shown::{Trace, TraceStep};
@@ -62,6 +63,14 @@ fn both(say: impl Fn(Lang) -> String) -> String {
     [Lang::En, Lang::Ja].map(|lang| in_language(lang, &escaped(&say(lang)))).concat()
 }
 
+/// A caption, in the language that is chosen where it has one of each.
+fn said(caption: &Caption) -> String {
+    match caption.japanese {
+        Some(_) => both(|lang| caption.of(lang).to_owned()),
+        None => escaped(&caption.text),
+    }
+}
+
 /// Markup that is shown where its language is chosen.
 fn in_language(lang: Lang, markup: &str) -> String {
     format!("<span class=\"t\" lang=\"{}\">{markup}</span>", lang.code())
@@ -96,9 +105,9 @@ impl Trace {
             both(|lang| lang.pick("Skip to the steps", "計算の手順へ").into()),
             match self.place {
                 Some(_) => both(|lang| self.heading(lang)),
-                None => escaped(&self.title),
+                None => said(&self.title),
             },
-            escaped(&self.source),
+            said(&self.source),
             checked(Lang::En),
             checked(Lang::Ja),
         );

@@ -44,7 +44,7 @@ impl Trace {
         });
         let model = self.place.map(|place| {
             let [layer, head] = [place.layer + 1, place.head + 1];
-            json!({ "name": self.title, "attention": place.attention.name(), "layer": layer, "head": head })
+            json!({ "name": self.title.text, "attention": place.attention.name(), "layer": layer, "head": head })
         });
         let cut = self.cut.map(|cut| {
             let part = if cut.is_end { "last" } else { "first" };
@@ -53,7 +53,7 @@ impl Trace {
         json!({
             "title": self.heading(lang),
             "model": model,
-            "source": self.source,
+            "source": self.source.of(lang),
             "tokens": self.tokens,
             "key_tokens": self.key_tokens,
             "classes": self.classes,

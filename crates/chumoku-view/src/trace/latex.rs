@@ -54,7 +54,7 @@ impl Trace {
         let TraceOptions { depth, lang, digits, size, .. } = *options;
         let mut body = format!("\\section*{{{}}}\n", escaped(&self.heading(lang)));
         if !self.source.is_empty() {
-            let _ = writeln!(body, "{}\n", escaped(&self.source));
+            let _ = writeln!(body, "{}\n", escaped(self.source.of(lang)));
         }
         if let Some(cut) = self.cut {
             let _ = writeln!(body, "{}\n", escaped(&cut.to_text(lang)));

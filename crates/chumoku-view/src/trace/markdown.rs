@@ -37,7 +37,7 @@ impl Trace {
         let TraceOptions { depth, lang, digits, size, .. } = *options;
         let mut out = format!("# {}\n\n", escaped(&self.heading(lang)));
         if !self.source.is_empty() {
-            let _ = writeln!(out, "{}\n", escaped(&self.source));
+            let _ = writeln!(out, "{}\n", escaped(self.source.of(lang)));
         }
         if let Some(cut) = self.cut {
             let _ = writeln!(out, "{}\n", cut.to_text(lang));

@@ -10,6 +10,7 @@ mod build;
 mod builder;
 mod builtin;
 #[cfg(feature = "spreadsheets")]
+mod caption;
 mod cells;
 mod check;
 mod classes;
@@ -51,6 +52,7 @@ mod xlsx;
 
 pub use belief::Verdict;
 pub use builtin::{builtin, builtin_names};
+pub use caption::Caption;
 pub use check::{Checked, CheckedStep, RowSum, Worst};
 pub use chumoku::explain::{AttentionPlace, LossTarget, ModelAttention, ModelPlace, TextCut};
 pub use example::WorkedExample;

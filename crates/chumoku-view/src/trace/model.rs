@@ -230,7 +230,13 @@ impl Trace {
         let fault =
             |problem: String| Error::Setting(tr!("tracing the model: {problem}", "モデルのトレース: {problem}"));
         let RecordedAttention { place, source, tokens, key_tokens, cut, exact, own } = attention;
-        let example = WorkedExample { title: name.into(), source, tokens, key_tokens, ..exact.example() };
+        let example = WorkedExample {
+            title: name.to_owned().into(),
+            source: source.into(),
+            tokens,
+            key_tokens,
+            ..exact.example()
+        };
         let trace = match &exact.loss {
             None => example.trace(place.head),
             Some(loss) => example.traced(place.head, |program| add_step(program, &exact, loss)),

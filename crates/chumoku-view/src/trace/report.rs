@@ -28,11 +28,12 @@ impl Checked {
         let lang = lang();
         let mut out = String::new();
         // What goes on below a heading is indented, so that the next file's stands out.
-        let heading = if example.title.is_empty() { file.to_owned() } else { format!("{file}: {}", example.title) };
+        let heading =
+            if example.title.is_empty() { file.to_owned() } else { format!("{file}: {}", example.title.of(lang)) };
         for (i, line) in wrap(&clean_text(&heading), WIDTH - 2).iter().enumerate() {
             let _ = writeln!(out, "{}{line}", if i == 0 { "" } else { "  " });
         }
-        wrapped(&mut out, 2, &example.source);
+        wrapped(&mut out, 2, example.source.of(lang));
         for step in &self.steps {
             let odd = if step.wrong > 0 { step.wrong } else { step.rounded };
             let all = step.claimed;

@@ -1,5 +1,6 @@
 //! A trace: the steps of a program as they are shown, whatever the form.
 
+use super::caption::Caption;
 use super::example::WorkedExample;
 use super::expansion::{Expansion, expand};
 use super::formula::{Formula, formula};
@@ -19,11 +20,11 @@ use ndarray::Array2;
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// What it is called: a worked example's title, or a model's name.
-    pub title: String,
+    pub title: Caption,
     /// Where in a model it is; none of a worked example.
     pub place: Option<ModelPlace>,
     /// Where it comes from.
-    pub source: String,
+    pub source: Caption,
     /// The words of the queries.
     pub tokens: Vec<String>,
     /// The words of the keys.

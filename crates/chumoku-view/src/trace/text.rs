@@ -100,7 +100,7 @@ impl Trace {
         let mut out = Lines { text: String::new(), width: options.width.max(40), paint: Paint::new(colour) };
         out.wrapped(0, &clean_text(&self.heading(lang)), Paint::strong);
         if !self.source.is_empty() {
-            let lines = wrap(&clean_text(&self.source), out.width - INDENT);
+            let lines = wrap(&clean_text(self.source.of(lang)), out.width - INDENT);
             lines.iter().take(SOURCE_LINES).for_each(|line| out.wrapped(INDENT, line, Paint::quiet));
             if lines.len() > SOURCE_LINES {
                 out.wrapped(INDENT, "…", Paint::quiet);

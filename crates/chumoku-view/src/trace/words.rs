@@ -14,8 +14,8 @@ impl Trace {
     #[must_use]
     pub fn heading(&self, lang: Lang) -> String {
         match self.place {
-            Some(place) => format!("{}: {}", self.title, place.to_text(lang)),
-            None => self.title.clone(),
+            Some(place) => format!("{}: {}", self.title.of(lang), place.to_text(lang)),
+            None => self.title.of(lang).to_owned(),
         }
     }
 }

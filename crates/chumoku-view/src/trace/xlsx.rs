@@ -115,7 +115,7 @@ impl Trace {
             sheet.set_name(names[index])?;
             sheet.set_column_width(0, 24)?;
             sheet.write_with_format(0, 0, clean_text(&self.heading(lang)), &strong)?;
-            sheet.write_with_format(1, 0, clean_text(&self.source), &quiet)?;
+            sheet.write_with_format(1, 0, clean_text(self.source.of(lang)), &quiet)?;
             sheet.write_with_format(2, 0, self.note(lang, index), &quiet)?;
             for (i, step) in steps.iter().enumerate() {
                 // Of what no other form shows there are no numbers to go by.
