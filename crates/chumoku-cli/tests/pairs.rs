@@ -38,7 +38,10 @@ fn pairs_are_trained_and_used_like_single_texts() {
     let metrics = place.json("model/metrics.json");
     assert!(metrics["parts"]["ngrams"]["accuracy"].as_f64().unwrap() > 0.9, "{metrics}");
     let config = place.json("model/config.json");
-    assert_eq!((&config["token_types"], &config["ngrams"]["pairs"]), (&json!(2), &json!(true)));
+    let ngrams = &config["ngrams"];
+    assert_eq!((&config["token_types"], &ngrams["pairs"]), (&json!(2), &json!(true)));
+    // Of pairs shorter ones than of single texts.
+    assert_eq!(ngrams["characters"], 3);
     let tokenizer = place.json("model/tokenizer.json");
     let separator = &tokenizer["model"]["vocab"]["[SEP]"];
     assert!(separator.is_u64() && config["separator"] == *separator, "{}", config["separator"]);

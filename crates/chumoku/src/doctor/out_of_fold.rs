@@ -36,7 +36,8 @@ impl OutOfFold {
     ) -> Result<OutOfFold> {
         let folds = options.folds.clamp(2, texts.len().max(2));
         let rounds = options.rounds.max(1);
-        let mut fitting = Fitting { texts, labels, classes, config: NgramConfig::default() };
+        let are_pairs = texts.iter().all(|text| crate::pair::parts(text).is_some());
+        let mut fitting = Fitting { texts, labels, classes, config: NgramConfig::usual(are_pairs) };
         fitting.config.c_grid = C.to_vec();
         let mut log_p = vec![vec![0.0; classes]; texts.len()];
         let (mut models, mut first_deal) = (Vec::with_capacity(folds), Vec::new());

@@ -290,9 +290,9 @@ impl Adjusted {
         Ok(())
     }
 
-    /// How the n-gram model is trained.
-    pub(super) fn ngrams(&self) -> NgramConfig {
-        let mut config = NgramConfig::default();
+    /// How the n-gram model of texts, or of pairs of them, is trained.
+    pub(super) fn ngrams(&self, are_pairs: bool) -> NgramConfig {
+        let mut config = NgramConfig::usual(are_pairs);
         let whole = |setting| self.get(setting).map(|value| value as usize);
         let scheme = &mut config.scheme;
         scheme.words = whole(Setting::Words).unwrap_or(scheme.words);
@@ -403,7 +403,14 @@ mod tests {
         assert_eq!(adjusted.to_string(), text);
         assert_eq!(adjusted.half(true).to_string(), "words=2,inside-words=2-6,min-texts=3,relevance=0.75,c=8");
         assert_eq!("".parse::<Adjusted>().unwrap(), Adjusted::default());
-        assert_eq!("inside-words=none".parse::<Adjusted>().unwrap().ngrams().scheme.inside_words, None);
+        assert_eq!("inside-words=none".parse::<Adjusted>().unwrap().ngrams(false).scheme.inside_words, None);
+        // What is not said is as usual, which is not the same for pairs.
+        let of_pairs =
+            ["", "characters=5", "relevance=0.75"].map(|text| text.parse::<Adjusted>().unwrap().ngrams(true));
+        assert_eq!(
+            of_pairs.map(|config| (config.scheme.characters, config.relevance)),
+            [(3, 0.0), (5, 0.0), (3, 0.75)]
+        );
         for (text, part) in [
             ("depth=2", "found “depth”; there are words, characters"),
             ("words=0", "from 1 to 8, found 0"),

@@ -112,6 +112,8 @@ pub(super) struct Candidates {
     tried: HashSet<String>,
     /// What the caller has set stays.
     given: Adjusted,
+    /// Whether the rows are pairs of texts.
+    are_pairs: bool,
     /// The plan of the first trial.
     plan: Option<Plan>,
 }
@@ -151,7 +153,8 @@ impl Candidates {
             }
         }
         let random = Philox::new(options.seed, STREAM);
-        Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), given: options.set.clone(), plan }
+        let (given, are_pairs) = (options.set.clone(), data.reads_pairs());
+        Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), given, are_pairs, plan }
     }
 
     /// The next settings, given the best so far and the C of their n-gram model, and whether they were drawn; none where there
@@ -202,7 +205,7 @@ impl Candidates {
 
     /// The value that a setting has where it is not set.
     fn default_of(&self, setting: Setting, c: f64) -> Option<f64> {
-        let config = NgramConfig::default();
+        let config = NgramConfig::usual(self.are_pairs);
         let lengths = |(shortest, longest): (usize, usize)| (10 * shortest + longest) as f64;
         match setting {
             Setting::Words => Some(config.scheme.words as f64),
