@@ -9,8 +9,8 @@ mod belief;
 mod build;
 mod builder;
 mod builtin;
-#[cfg(feature = "spreadsheets")]
 mod caption;
+#[cfg(feature = "spreadsheets")]
 mod cells;
 mod check;
 mod classes;
