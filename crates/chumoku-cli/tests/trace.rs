@@ -410,6 +410,15 @@ fn colour_is_for_terminals_and_where_it_is_asked_for() {
     // A file is no terminal.
     run(&[("CLICOLOR_FORCE", "1")], &["--out", "causal.txt"]);
     assert_eq!(place.read("causal.txt"), plain);
+    // What a file is called says what it holds, unless that is said.
+    for (format, name) in
+        [("md", "a.md"), ("html", "a.HTML"), ("latex", "a.tex"), ("json", "a.json"), ("text", "a.text")]
+    {
+        run(&[], &["--out", name]);
+        assert_eq!(place.read(name), run(&[], &["--format", format]), "{name}");
+    }
+    run(&[], &["--out", "page.html", "--format", "md"]);
+    assert_eq!(place.read("page.html"), run(&[], &["--format", "md"]));
     for format in ["md", "html", "latex", "json"] {
         assert!(!run(&[("CLICOLOR_FORCE", "1")], &["--format", format]).contains('\u{1b}'), "{format}");
     }

@@ -46,6 +46,16 @@ fn assert_shows(step: &TraceStep, shown: &[Vec<String>], digits: usize) {
 }
 
 #[test]
+fn a_title_in_japanese_alone_is_the_title_in_english_too() {
+    let of = |title: &str| WorkedExample::parse(&format!("{{{title}\"inputs\": {{\"X\": [[1]]}}}}")).unwrap();
+    let both = of("\"title\": \"Film\", \"title_ja\": \"映画\", ").title;
+    assert_eq!([Lang::En, Lang::Ja].map(|lang| both.of(lang)), ["Film", "映画"]);
+    let japanese = of("\"title_ja\": \"映画\", ").title;
+    assert_eq!([Lang::En, Lang::Ja].map(|lang| japanese.of(lang)), ["映画", "映画"]);
+    assert!(!japanese.is_empty() && of("").title.is_empty());
+}
+
+#[test]
 fn the_text_shows_every_number() {
     for trace in traces().iter().chain(&odds()) {
         let text = trace.to_text(&OPTIONS);

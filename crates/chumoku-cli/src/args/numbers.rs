@@ -2,7 +2,7 @@
 
 use super::Precision;
 use clap::{Args as ClapArgs, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
@@ -91,9 +91,9 @@ pub(crate) struct Trace {
     /// weights are stored in 16 bits)
     #[arg(long, value_enum, requires = "model")]
     pub(crate) precision: Option<Precision>,
-    /// Output format
-    #[arg(long, value_enum, default_value = "text")]
-    pub(crate) format: Format,
+    /// Output format (default: as the name of --out ends, otherwise text)
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
     /// How much is shown
     #[arg(long, value_enum, default_value = "all")]
     pub(crate) depth: Depth,
@@ -106,6 +106,23 @@ pub(crate) struct Trace {
     /// Write to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+impl Trace {
+    /// The form that is asked for, by name or by that of the file.
+    pub(crate) fn format(&self) -> Format {
+        let ending =
+            self.out.as_deref().and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
+        let of_file = || match ending.as_deref()? {
+            "md" | "markdown" => Some(Format::Md),
+            "html" | "htm" => Some(Format::Html),
+            "tex" => Some(Format::Latex),
+            "json" => Some(Format::Json),
+            "xlsx" => Some(Format::Xlsx),
+            _ => None,
+        };
+        self.format.or_else(of_file).unwrap_or(Format::Text)
+    }
 }
 
 /// Which attention of a translator.

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         Depth::Steps => trace::Depth::Steps,
         Depth::All => trace::Depth::All,
     };
-    let size = args.size.unwrap_or(if args.format == Format::Html { 64 } else { 12 });
+    let size = args.size.unwrap_or(if args.format() == Format::Html { 64 } else { 12 });
     // A file is no terminal, whatever is one.
     let TerminalOptions { width, colour, .. } = match args.out {
         None => terminal_options(lang),
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     if let Some(input) = &args.input {
         not_over(input, [("--out", &args.out)])?;
     }
-    let bytes = match args.format {
+    let bytes = match args.format() {
         Format::Text => trace.to_text(&options).into_bytes(),
         Format::Md => trace.to_markdown(&options).into_bytes(),
         Format::Html => trace.to_html(&options).into_bytes(),
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         Format::Json => format!("{}\n", trace.to_json(lang)).into_bytes(),
         Format::Xlsx => trace.to_xlsx(&options)?,
     };
-    if args.out.is_none() && args.format == Format::Xlsx && stdout().is_terminal() {
+    if args.out.is_none() && args.format() == Format::Xlsx && stdout().is_terminal() {
         let problem = tr!(
             "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
             "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"

@@ -5,7 +5,7 @@ use chumoku::Lang;
 /// A title, or where something was published; in Japanese too where its file has it so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caption {
-    /// As it stands for every language that has no text of its own.
+    /// As it stands for every language that has no text of its own; in Japanese where there is nothing else.
     pub text: String,
     /// The same in Japanese.
     pub japanese: Option<String>,
@@ -24,7 +24,7 @@ impl Caption {
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.japanese.is_none()
+        self.text.is_empty()
     }
 }
 

@@ -93,7 +93,8 @@ impl WorkedExample {
         let (text_kind, texts) = (["a text", "文字列"], ["a list of texts", "文字列の配列"]);
         let caption = |key: &str, japanese: &str| -> Result<Caption, String> {
             let text: Option<String> = file.plain(key, "", text_kind)?;
-            Ok(Caption { text: text.unwrap_or_default(), japanese: file.plain(japanese, "", text_kind)? })
+            let japanese: Option<String> = file.plain(japanese, "", text_kind)?;
+            Ok(Caption { text: text.or_else(|| japanese.clone()).unwrap_or_default(), japanese })
         };
         let mut example = WorkedExample {
             title: caption("title", "title_ja")?,

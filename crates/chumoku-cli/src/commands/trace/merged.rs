@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 pub(super) fn run(args: &Trace, folder: &Path, text: &str) -> anyhow::Result<ExitCode> {
-    if !matches!(args.format, Format::Text | Format::Json) {
+    if !matches!(args.format(), Format::Text | Format::Json) {
         let problem = tr!(
             "--format: the merges of a tokenizer have the forms text and json",
             "--format: トークナイザーのマージの形式は text と json です"
@@ -21,7 +21,7 @@ pub(super) fn run(args: &Trace, folder: &Path, text: &str) -> anyhow::Result<Exi
         return Err(Usage(problem).into());
     }
     let words = merges_of(folder, text)?;
-    let bytes = match args.format {
+    let bytes = match args.format() {
         Format::Json => format!("{}\n", json!({ "text": text, "words": words })),
         _ => shown(&words),
     };

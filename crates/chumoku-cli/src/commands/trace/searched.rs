@@ -14,7 +14,7 @@ use std::path::Path;
 const STEPS: usize = 8;
 
 pub(super) fn run(args: &Trace, beam: usize, (folder, text): (&Path, &str)) -> anyhow::Result<ExitCode> {
-    if !matches!(args.format, Format::Text | Format::Html | Format::Json) {
+    if !matches!(args.format(), Format::Text | Format::Html | Format::Json) {
         let problem = tr!(
             "--format: the tree of a beam search has the forms text, html and json; and --svg",
             "--format: ビームサーチの木の形式は text、html、json です。図は --svg で書き出せます"
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Trace, beam: usize, (folder, text): (&Path, &str)) -> a
         }
     };
     let figure = beam_figure(&tree, lang);
-    let bytes = match args.format {
+    let bytes = match args.format() {
         Format::Json => format!("{}\n", shorten(serde_json::to_value(&tree)?)),
         Format::Html => {
             let both = [Lang::En, Lang::Ja].map(|lang| beam_figure(&tree, lang));
