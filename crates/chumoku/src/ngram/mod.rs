@@ -92,8 +92,9 @@ impl Default for NgramConfig {
 impl NgramConfig {
     /// The defaults for single texts, or for [pairs](crate::pair) of them.
     ///
-    /// In a pair, which of the texts has an n-gram says more than how unevenly classes have it, and short runs of characters
-    /// show an overlap better than long ones. Both were chosen by cross-validation within the training rows of two data sets.
+    /// In a pair, which of the texts has an n-gram mostly says more than how unevenly classes have it, and short runs of
+    /// characters show an overlap better than long ones. Both were chosen by cross-validation within the training rows of two
+    /// Japanese data sets.
     #[must_use]
     pub fn usual(are_pairs: bool) -> NgramConfig {
         let mut config = NgramConfig::default();

@@ -2,7 +2,7 @@
 //!
 //! What [`super::tune`] tries is such a set, and `--settings` takes one: so whatever a search finds can be had again without it.
 
-use super::Plan;
+use super::{Plan, TrainingData};
 use crate::models::ClassifierConfig;
 use crate::ngram::NgramConfig;
 use crate::nn::{BodyConfig, Pooling, PositionKind};
@@ -290,9 +290,9 @@ impl Adjusted {
         Ok(())
     }
 
-    /// How the n-gram model of texts, or of pairs of them, is trained.
-    pub(super) fn ngrams(&self, are_pairs: bool) -> NgramConfig {
-        let mut config = NgramConfig::usual(are_pairs);
+    /// How the n-gram model of these data is trained.
+    pub(super) fn ngrams<A>(&self, data: &TrainingData<A>) -> NgramConfig {
+        let mut config = NgramConfig::usual(data.reads_pairs());
         let whole = |setting| self.get(setting).map(|value| value as usize);
         let scheme = &mut config.scheme;
         scheme.words = whole(Setting::Words).unwrap_or(scheme.words);
@@ -392,7 +392,7 @@ impl Adjusted {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Shape;
+    use super::super::{Rows, Shape};
     use super::*;
 
     #[test]
@@ -403,10 +403,16 @@ mod tests {
         assert_eq!(adjusted.to_string(), text);
         assert_eq!(adjusted.half(true).to_string(), "words=2,inside-words=2-6,min-texts=3,relevance=0.75,c=8");
         assert_eq!("".parse::<Adjusted>().unwrap(), Adjusted::default());
-        assert_eq!("inside-words=none".parse::<Adjusted>().unwrap().ngrams(false).scheme.inside_words, None);
+        let of = |settings: &str, text: String| {
+            let rows = Rows { texts: vec![text], labels: vec![0] };
+            let data: TrainingData = TrainingData { train: rows, ..TrainingData::default() };
+            settings.parse::<Adjusted>().unwrap().ngrams(&data)
+        };
+        assert_eq!(of("inside-words=none", "a text".into()).scheme.inside_words, None);
         // What is not said is as usual, which is not the same for pairs.
+        assert_eq!(of("", "a text".into()), NgramConfig::default());
         let of_pairs =
-            ["", "characters=5", "relevance=0.75"].map(|text| text.parse::<Adjusted>().unwrap().ngrams(true));
+            ["", "characters=5", "relevance=0.75"].map(|settings| of(settings, crate::pair::join("a text", "another")));
         assert_eq!(
             of_pairs.map(|config| (config.scheme.characters, config.relevance)),
             [(3, 0.0), (5, 0.0), (3, 0.75)]

@@ -171,7 +171,7 @@ pub(super) fn predictor(
     let (options, _, stop) = run;
     let Whole { mut classifier, ended, weights, found, .. } = halves::train(data, Problem::OneClass, run, observe)?;
     join(&mut classifier, data, weights.as_deref())?;
-    let settings = (&options.set.ngrams(data.reads_pairs()), weights.as_deref());
+    let settings = (&options.set.ngrams(data), weights.as_deref());
     halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
     if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
 }
@@ -187,7 +187,7 @@ fn finish(
     let Whole { mut classifier, plan, ended, weights, found, seconds, worth, before } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     join(&mut classifier, data, weights.as_deref())?;
-    let settings = (&options.set.ngrams(data.reads_pairs()), weights.as_deref());
+    let settings = (&options.set.ngrams(data), weights.as_deref());
     halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);

@@ -50,13 +50,8 @@ pub(super) fn train<A: Target>(
     }
     let before = Held::measure();
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let mut ngrams = super::ngrams::fit(
-        data,
-        "baseline",
-        (&options.set.ngrams(data.reads_pairs()), weights.as_deref()),
-        stop,
-        observe,
-    )?;
+    let mut ngrams =
+        super::ngrams::fit(data, "baseline", (&options.set.ngrams(data), weights.as_deref()), stop, observe)?;
     // The network needs the memory more.
     ngrams.found.forget_texts();
     let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);

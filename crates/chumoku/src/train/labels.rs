@@ -98,14 +98,7 @@ impl Finished<'_> {
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
         classifier.config.caution = both.caution(&blend, &known);
         classifier.config.problem = Problem::Labels(blend);
-        halves::refit(
-            &mut classifier,
-            data,
-            found,
-            (&options.set.ngrams(data.reads_pairs()), None),
-            (ended, stop),
-            observe,
-        )?;
+        halves::refit(&mut classifier, data, found, (&options.set.ngrams(data), None), (ended, stop), observe)?;
 
         let _stage = stages::begin(stages::REPORT);
         let (rows, part) = report_rows(data);

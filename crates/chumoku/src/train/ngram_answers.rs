@@ -197,7 +197,7 @@ fn train<A: Target>(
     observe: &mut dyn FnMut(Event<'_>),
     told: Told<'_>,
 ) -> Result<Alone> {
-    let settings = (&options.set.ngrams(data.reads_pairs()), None);
+    let settings = (&options.set.ngrams(data), None);
     let chosen = fit(data, "n-grams", settings, stop, observe)?;
     let (c, valid_loss) = chosen.model.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let (problem, caution) = of_valid(&chosen.model, &data.valid, told);

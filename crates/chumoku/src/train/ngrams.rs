@@ -66,7 +66,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let settings = (&options.set.ngrams(data.reads_pairs()), weights.as_deref());
+    let settings = (&options.set.ngrams(data), weights.as_deref());
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));

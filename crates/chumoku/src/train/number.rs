@@ -70,14 +70,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     classifier.config.caution = caution(data, &sure, &known);
     classifier.config.problem = Problem::Number(blend);
     let alone = [&attention, &ngrams].map(|half| NumberBlend::fit(&data.scale, half, &[], truth));
-    halves::refit(
-        &mut classifier,
-        data,
-        found,
-        (&options.set.ngrams(data.reads_pairs()), None),
-        (&ended, stop),
-        observe,
-    )?;
+    halves::refit(&mut classifier, data, found, (&options.set.ngrams(data), None), (&ended, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let (rows, part) = report_rows(data);

@@ -124,7 +124,9 @@ impl Candidates {
         const SOME: f64 = 0.1;
         const MOST: f64 = 0.5;
         let unspaced = unspaced_share(data.train.texts.iter().map(String::as_str));
-        let mut moves: Vec<Move> = Vec::new();
+        let are_pairs = data.reads_pairs();
+        // The default of single texts, which some pairs have too.
+        let mut moves: Vec<Move> = if are_pairs { vec![To(Setting::Relevance, 0.5)] } else { Vec::new() };
         if unspaced > SOME {
             moves.extend(UNSPACED);
         }
@@ -153,7 +155,7 @@ impl Candidates {
             }
         }
         let random = Philox::new(options.seed, STREAM);
-        let (given, are_pairs) = (options.set.clone(), data.reads_pairs());
+        let given = options.set.clone();
         Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), given, are_pairs, plan }
     }
 
@@ -275,5 +277,16 @@ mod tests {
         assert!(all[0] == "characters=5" && all.iter().all(|set| !set.contains("words")), "{all:?}");
         // One change or two of ten: they come to an end.
         assert!((9..300).contains(&all.len()), "{}", all.len());
+    }
+
+    #[test]
+    fn pairs_begin_with_the_default_of_single_texts() {
+        let pairs = data(&crate::pair::join("a text", "another"));
+        let mut candidates = Candidates::new(&pairs, &TrainOptions::default(), None);
+        let mut next = || candidates.next(&Adjusted::default(), 16.0).map(|(found, _)| found.to_string());
+        let all: Vec<String> = std::iter::from_fn(&mut next).collect();
+        assert_eq!(all[..2], ["relevance=0.5", "inside-words=2-5"]);
+        // Their own default is not tried as something new.
+        assert!(all.iter().all(|set| set.split(',').all(|one| one != "relevance=0")), "{all:?}");
     }
 }

@@ -488,7 +488,7 @@ impl<'a> Search<'a> {
 
     /// The n-gram model of these settings: its answers, and its C.
     fn ngrams(&self, set: &Adjusted, stop: &AtomicBool, observe: &mut dyn FnMut(Event<'_>)) -> Result<(LogP, f64)> {
-        let settings = (&set.ngrams(self.data.reads_pairs()), self.weights.as_deref());
+        let settings = (&set.ngrams(self.data), self.weights.as_deref());
         let chosen = ngrams::model_of(self.data, settings, stop, observe)?.0;
         let logits = chosen.logits_of(&self.data.valid.texts());
         let c = chosen.report().map_or(0.0, |report| f64::from(report.c));
