@@ -1,5 +1,5 @@
 // What `chumoku attend` does with the bytes of a file, without the file. The fuzz target runs it over bytes that it
-// finds, and `crates/chumoku/tests/attend_files.rs` over damaged files.
+// finds, and `crates/chumoku/tests/it/attend_files.rs` over damaged files.
 
 /// An answer, or an error of one line; never a panic. The first byte chooses the kind of file.
 fn attend_bytes(bytes: &[u8]) {

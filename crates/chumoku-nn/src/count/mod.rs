@@ -1,7 +1,7 @@
 //! What a network costs: parameters, multiply–adds, bytes and memory of every step, by formulas that can be read.
 //!
 //! The formulas are held against the kernels' own count, [`chumoku_kernels::multiply_adds`], and against the parameters
-//! of the models (`tests/count.rs`). They are those of a forward pass, with every pair of query and key, whatever a mask
+//! of the models (`tests/it/count.rs`). They are those of a forward pass, with every pair of query and key, whatever a mask
 //! leaves out. Sources: Vaswani et al. (2017), table 1; Dao et al. (2022) for what a fused kernel does not hold.
 //!
 //! Every figure is exact: sizes whose figures would reach 2¹²⁸ are refused.

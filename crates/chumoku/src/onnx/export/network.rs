@@ -1,7 +1,7 @@
 //! What a classifier's network computes, in ONNX's operators: from tokens to logits.
 //!
 //! It says once more what `chumoku_nn::models::Classifier` does, layer by layer, over a rectangle of tokens with a mask.
-//! `crates/chumoku-cli/tests/export.rs` holds the two against each other.
+//! `crates/chumoku-cli/tests/it/export.rs` holds the two against each other.
 
 use super::EXPORT_INPUTS;
 use super::graph::{Attribute, Kind};

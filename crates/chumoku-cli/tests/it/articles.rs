@@ -1,0 +1,124 @@
+//! Every command of `docs/articles.md` runs, in the order of the page, and every name on it is known.
+
+use crate::common::Place;
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The words of a command line; quotes keep them together.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn every_command_of_the_page_runs() {
+    let page = fs::read_to_string(root().join("docs/articles.md")).unwrap();
+    let place = Place::new();
+    // What is shipped, and nothing else.
+    for folder in ["examples", "examples/worked"] {
+        fs::create_dir_all(place.path(folder)).unwrap();
+        for file in fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path()) {
+            if file.is_file() {
+                fs::copy(&file, place.path(folder).join(file.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    let commands: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("    chumoku ")).collect();
+    assert!(commands.len() > 35, "{}", commands.len());
+    for command in commands {
+        let args = words(command);
+        let run = place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        // Of published numbers some are wrong, which is what `check` is there to say.
+        let is_well = run.code == 0 || (args[0] == "check" && run.code == 1);
+        assert!(is_well, "chumoku {command}: {run:?}");
+        assert!(!run.stdout.is_empty() || args.iter().any(|arg| arg == "--out"), "chumoku {command}: {run:?}");
+    }
+}
+
+#[test]
+fn every_example_of_the_page_is_there_and_every_example_is_on_it() {
+    let page = fs::read_to_string(root().join("docs/articles.md")).unwrap();
+    let mut named: Vec<&str> = page
+        .split("examples/worked/")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(".json").map(|(name, _)| name))
+        .filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '-'))
+        .collect();
+    named.sort_unstable();
+    named.dedup();
+    let mut files: Vec<String> = fs::read_dir(root().join("examples/worked"))
+        .unwrap()
+        .filter_map(|file| file.unwrap().file_name().to_str()?.strip_suffix(".json").map(str::to_owned))
+        .collect();
+    files.sort();
+    assert_eq!(named, files);
+    // Names that are on the page are public, whole and as they are written.
+    let source = |path: &str| fs::read_to_string(root().join("crates").join(path)).unwrap();
+    let modules = [
+        ("nn", source("chumoku-nn/src/layers/mod.rs")),
+        ("models", source("chumoku-nn/src/models/mod.rs")),
+        ("attention", source("chumoku-nn/src/attention.rs")),
+        ("chumoku_kernels", source("chumoku-kernels/src/lib.rs")),
+        ("AttentionOptions", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
+        ("MultiHeadAttentionConfig", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
+        ("Attention", source("chumoku-kernels/src/attention/problem.rs")),
+    ];
+    let mut count = 0;
+    for rest in page.split('`').skip(1).step_by(2) {
+        let Some((module, name)) = rest.split_once("::") else { continue };
+        let (_, text) = modules.iter().find(|(known, _)| *known == module).unwrap_or_else(|| panic!("{rest}: which?"));
+        assert!(public(text).contains(name), "{rest} is named, but {module} has no public {name}");
+        count += 1;
+    }
+    assert!(count > 25, "{count}");
+}
+
+/// The public names of a source: what is defined with `pub`, and what `pub use` lists.
+fn public(source: &str) -> HashSet<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut names = HashSet::new();
+    for (at, _) in source.match_indices("pub ") {
+        // `pub` begins its line, as it does where rustfmt writes it.
+        if !source[..at].lines().last().is_none_or(|line| line.trim().is_empty() || source[..at].ends_with('\n')) {
+            continue;
+        }
+        let rest = &source[at + 4..];
+        if let Some(list) = rest.strip_prefix("use ") {
+            let list = list.split(';').next().unwrap();
+            names.extend(list.split(|c| !is_name(c)).filter(|name| !name.is_empty()).map(str::to_owned));
+        } else {
+            // A field has its name first.
+            let kinds = ["fn", "struct", "enum", "trait", "type", "const", "unsafe", "mod", "static"];
+            let mut words = rest.split(|c| !is_name(c)).filter(|word| !word.is_empty() && !kinds.contains(word));
+            names.extend(words.next().map(str::to_owned));
+        }
+    }
+    names
+}
+
+#[test]
+fn a_part_of_a_name_is_not_the_name() {
+    let source = "pub use a::{\n    EncoderLayer, Decoder,\n};\nuse b::Hidden;\npub struct Offsets(Vec<usize>);\n    pub beta: Option<f64>,\n\
+                  pub(crate) fn inner() {}\n    pub fn whole<T>(x: T) {}\n// not pub lic\n";
+    let names = public(source);
+    for name in ["EncoderLayer", "Decoder", "Offsets", "beta", "whole"] {
+        assert!(names.contains(name), "{name}: {names:?}");
+    }
+    for name in ["Encoder", "Layer", "Hidden", "inner", "Offset", "lic"] {
+        assert!(!names.contains(name), "{name}: {names:?}");
+    }
+}

@@ -1,0 +1,398 @@
+//! Model folders that are incomplete, damaged or hostile: one clear line that names the file, exit code 2, no memory
+//! taken for sizes that a file merely claims.
+
+use crate::common::{Place, csv, reviews};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::OnceLock;
+
+const CONFIG: &str = "config.json";
+const WEIGHTS: &str = "model.safetensors";
+const TOKENIZER: &str = "tokenizer.json";
+
+/// Two small models, trained on different reviews.
+fn trained() -> &'static Place {
+    static PLACE: OnceLock<Place> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = Place::shared("bad_model");
+        place.train_small("model", &["--epochs", "1"]);
+        place.write("others.csv", csv(&reviews(300)[100..]));
+        place.run(&["train", "others.csv", "--out", "other", "--epochs", "1"]).ok();
+        place
+    })
+}
+
+/// A copy of the model with something changed.
+fn changed(change: impl FnOnce(&Place)) -> Place {
+    let place = Place::new();
+    for name in [CONFIG, WEIGHTS, TOKENIZER] {
+        fs::create_dir_all(place.path("model")).unwrap();
+        fs::copy(trained().path("model").join(name), place.path("model").join(name)).unwrap();
+    }
+    place.write("x.csv", csv(&reviews(8)));
+    change(&place);
+    place
+}
+
+/// Every command that reads a model refuses it, naming the file, and without taking much memory.
+#[track_caller]
+fn refused(place: &Place, file: &str, words: &[&str]) {
+    let words = [&[file], words].concat();
+    place.refuses(&["eval", "model", "x.csv"], &words);
+    place.refuses(&["predict", "model", "--input", "x.csv"], &words);
+    place.refuses(&["explain", "model", "a fine day", "--html", "page.html"], &words);
+    let run = place.run_watched(&["predict", "model", "a fine day"]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:#?}");
+    run.has_one_error(&words);
+    match run.peak_bytes {
+        Some(peak) => assert!(peak < 150 << 20, "held {} MiB", peak >> 20),
+        None => eprintln!("SKIPPED: this system does not tell the peak memory"),
+    }
+}
+
+fn edit_json(place: &Place, name: &str, edit: impl FnOnce(&mut Value)) {
+    let name = format!("model/{name}");
+    let mut value = place.json(&name);
+    edit(&mut value);
+    place.write(&name, value.to_string());
+}
+
+#[test]
+fn an_unchanged_copy_works() {
+    let place = changed(|_| {});
+    for args in [&["predict", "model", "a fine day"][..], &["eval", "model", "x.csv"], &["explain", "model", "fine"]] {
+        place.run(args).ok();
+    }
+}
+
+#[test]
+fn folders_that_hold_no_model() {
+    let place = Place::new();
+    place.write("x.csv", csv(&reviews(40)));
+    fs::create_dir(place.path("empty")).unwrap();
+    let refused = |model: &str, words: &[&str]| {
+        for args in [["predict", model, "text"], ["eval", model, "x.csv"], ["explain", model, "text"]] {
+            place.refuses(&args, words);
+        }
+    };
+    refused("nowhere", &["nowhere", "no such folder", "chumoku train"]);
+    refused("x.csv", &["x.csv", "expected a model folder"]);
+    refused("empty", &["empty/config.json", "missing", "chumoku train"]);
+    // A run that has not got to its model yet.
+    place.train_small("half", &["--epochs", "1"]);
+    fs::remove_file(place.path("half").join(WEIGHTS)).unwrap();
+    refused("half", &["half/model.safetensors", "not finished", "--resume"]);
+    fs::remove_file(place.path("half").join(CONFIG)).unwrap();
+    refused("half", &["half/config.json", "missing", "--resume"]);
+    // One that has, and has lost a file since.
+    place.train_small("lossy", &["--epochs", "1"]);
+    fs::remove_file(place.path("lossy").join(TOKENIZER)).unwrap();
+    refused("lossy", &["lossy/tokenizer.json", "missing, though training finished", "--resume"]);
+    place.train_small("lossy", &["--epochs", "1", "--resume"]);
+    place.run(&["predict", "lossy", "text"]).ok();
+}
+
+#[test]
+fn files_that_are_missing_cut_short_or_something_else() {
+    for name in [CONFIG, WEIGHTS, TOKENIZER] {
+        let file = format!("model/{name}");
+        refused(&changed(|place| fs::remove_file(place.path(&file)).unwrap()), &file, &["missing"]);
+        let bytes = fs::read(trained().path(&file)).unwrap();
+        for part in [0, 7, bytes.len() / 2, bytes.len() - 3] {
+            refused(&changed(|place| place.write(&file, &bytes[..part])), &file, &[]);
+        }
+        refused(&changed(|place| place.write(&file, [0xff; 4000])), &file, &[]);
+        refused(&changed(|place| place.write(&file, "[".repeat(200_000))), &file, &[]);
+        refused(&changed(|place| place.write(&file, "{}")), &file, &[]);
+        // What stands there is said, and not opened: a pipe has no end, and a link leads out of the folder.
+        let instead = |command: &str| {
+            changed(|place| {
+                fs::rename(place.path(&file), place.path("elsewhere")).unwrap();
+                place.shell(&format!("{command} {file}")).ok();
+            })
+        };
+        refused(&instead("mkdir"), &file, &["expected a file, found a folder"]);
+        #[cfg(unix)]
+        {
+            refused(&instead("mkfifo"), &file, &["expected a file, found a pipe"]);
+            refused(&instead("ln -s ../elsewhere"), &file, &["expected a file, found a symbolic link"]);
+            refused(&instead("ln -s /dev/zero"), &file, &["expected a file, found a symbolic link"]);
+        }
+    }
+}
+
+#[test]
+fn hostile_headers_of_weights() {
+    let file = "model/model.safetensors";
+    let bytes = fs::read(trained().path(file)).unwrap();
+    for length in [u64::MAX, 1 << 62, 1 << 40, 99_999_999, 0, 1] {
+        let hostile = [&length.to_le_bytes()[..], &bytes[8..]].concat();
+        refused(&changed(|place| place.write(file, hostile)), file, &["not a sound safetensors file"]);
+    }
+    let headers = [
+        "not JSON at all".to_owned(),
+        r#"{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,99999999999]}}"#.into(),
+        r#"{"a":{"dtype":"F32","shape":[18446744073709551615,2],"data_offsets":[0,8]}}"#.into(),
+        r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#.into(),
+        r#"{"a":{"dtype":"X99","shape":[2],"data_offsets":[0,8]}}"#.into(),
+        r#"{"../../a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#.into(),
+        format!("{}\u{1b}[31m", "{".repeat(10_000)),
+    ];
+    for header in headers {
+        let hostile = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
+        refused(&changed(|place| place.write(file, hostile)), file, &[]);
+    }
+}
+
+/// Tensors by name: dtype, shape, bytes.
+type Tensors = BTreeMap<String, (safetensors::Dtype, Vec<usize>, Vec<u8>)>;
+
+/// Changes the tensors of the model `name`.
+fn edit_tensors(place: &Place, name: &str, edit: impl FnOnce(&mut Tensors)) {
+    let file = place.path(name).join(WEIGHTS);
+    let bytes = fs::read(&file).unwrap();
+    let read = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut tensors: Tensors = read
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
+        .collect();
+    edit(&mut tensors);
+    let views = tensors.iter().map(|(name, (dtype, shape, data))| {
+        (name.as_str(), safetensors::tensor::TensorView::new(*dtype, shape.clone(), data).unwrap())
+    });
+    fs::write(&file, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
+fn with_tensors(edit: impl FnOnce(&mut Tensors)) -> Place {
+    changed(|place| edit_tensors(place, "model", edit))
+}
+
+#[test]
+fn weights_of_wrong_shape_kind_or_value() {
+    let names: Vec<String> = {
+        let bytes = fs::read(trained().path("model").join(WEIGHTS)).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        tensors.names().into_iter().map(str::to_owned).collect()
+    };
+    assert!(names.len() > 20, "{names:?}");
+    for name in &names {
+        let short = name.trim_start_matches("ngrams.");
+        let gone = with_tensors(|tensors| drop(tensors.remove(name)));
+        gone.refuses(&["predict", "model", "text"], &["model/model.safetensors", short]);
+        let is_i64 = name == "ngrams.hashes";
+        if !is_i64 {
+            let other = with_tensors(|tensors| tensors.get_mut(name).unwrap().0 = safetensors::Dtype::I32);
+            other.refuses(&["predict", "model", "text"], &["model/model.safetensors", short, "I32"]);
+            for value in [f32::NAN, f32::INFINITY] {
+                let bad = with_tensors(|tensors| {
+                    let data = &mut tensors.get_mut(name).unwrap().2;
+                    let last = data.len() - 4;
+                    data[last..].copy_from_slice(&value.to_le_bytes());
+                });
+                bad.refuses(&["predict", "model", "text"], &["model/model.safetensors", short]);
+            }
+        }
+        let short_by_one = with_tensors(|tensors| {
+            let (dtype, shape, data) = tensors.get_mut(name).unwrap();
+            let row = data.len() / shape[0];
+            shape[0] -= 1;
+            data.truncate(data.len() - row);
+            let _ = dtype;
+        });
+        short_by_one.refuses(&["predict", "model", "text"], &["model/model.safetensors"]);
+    }
+}
+
+#[test]
+fn tensors_that_the_configuration_does_not_know() {
+    let more = |names: &'static [&'static str]| {
+        with_tensors(move |tensors| {
+            let bias = tensors["head.bias"].clone();
+            names.iter().for_each(|name| drop(tensors.insert((*name).into(), bias.clone())));
+        })
+    };
+    let weights = "model/model.safetensors";
+    refused(&more(&["x.weight"]), weights, &["found 1 more: x.weight"]);
+    refused(&more(&["ngrams.more"]), weights, &["found 1 more: ngrams.more"]);
+    refused(&more(&["f", "e", "d", "c", "b"]), weights, &["found 5 more: b, c, d, e, …"]);
+    // A layer left out of the configuration would be left out of every answer.
+    let fewer = changed(|place| {
+        edit_json(place, CONFIG, |c| {
+            let layers = c["num_layers"].as_u64().unwrap();
+            assert!(layers > 1, "nothing can be left out of {layers} layers");
+            c["num_layers"] = (layers - 1).into();
+        });
+    });
+    refused(&fewer, weights, &["more: encoder.layers."]);
+    let no_ngrams = changed(|place| edit_json(place, CONFIG, |c| c["ngrams"] = Value::Null));
+    refused(&no_ngrams, weights, &["found 5 more: ngrams.bias"]);
+}
+
+#[test]
+fn tensors_that_no_kind_of_model_knows() {
+    let place = Place::new();
+    let pairs = |i: usize| (format!("{} {}", i % 7, i % 5), format!("{} {}", i % 5, i % 7));
+    place.write("train.a", (0..60).map(|i| pairs(i).0 + "\n").collect::<String>());
+    place.write("train.b", (0..60).map(|i| pairs(i).1 + "\n").collect::<String>());
+    place.write("book.txt", (0..200).map(|i| format!("line {} of {}.\n", i % 9, i % 4)).collect::<String>());
+    place.write("reviews.csv", csv(&reviews(100)));
+    place.run(&["train", "train.a,train.b", "--out", "translator", "--epochs", "1"]).ok();
+    place.run(&["train", "book.txt", "--task", "lm", "--out", "writer", "--epochs", "1"]).ok();
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).ok();
+    for (model, command) in [("translator", "translate"), ("writer", "generate"), ("ngrams", "predict")] {
+        edit_tensors(&place, model, |tensors| {
+            let first = tensors.values().next().unwrap().clone();
+            tensors.insert("x.weight".into(), first);
+        });
+        let words = [&format!("{model}/{WEIGHTS}"), "expected the tensors of the model", "found 1 more: x.weight"];
+        place.refuses(&[command, model, "1 2"], &words);
+    }
+}
+
+#[test]
+fn configurations_that_do_not_fit_or_claim_too_much() {
+    let config = |edit: fn(&mut Value), file: &str, words: &[&str]| {
+        refused(&changed(|place| edit_json(place, CONFIG, edit)), file, words);
+    };
+    let file = "model/config.json";
+    config(|c| c["model_type"] = "../../etc/passwd".into(), file, &["model_type"]);
+    config(|c| c["num_layers"] = 1_000_000_000_000u64.into(), file, &["num_layers"]);
+    config(|c| c["num_layers"] = 0.into(), file, &["num_layers"]);
+    config(|c| c["num_layers"] = (-1).into(), file, &["-1"]);
+    config(|c| c["max_length"] = u64::MAX.into(), file, &["max_length"]);
+    config(|c| c["num_heads"] = 3.into(), file, &["num_heads"]);
+    config(|c| c["activation"] = "../../../bin/sh".into(), file, &["activation"]);
+    config(|c| c["position"] = "\u{1b}[2Jspiral".into(), file, &["spiral"]);
+    config(|c| c["blend"]["attention"] = Value::Null, file, &["null", "line 1"]);
+    config(|c| c["blend"]["ngrams"] = (-1).into(), file, &["blend"]);
+    config(|c| c["labels"] = json!(["a", "b", "c"]), file, &["labels", "3"]);
+    config(|c| c["labels"] = json!(["a", "a"]), file, &["labels", "twice"]);
+    config(|c| c["labels"] = json!(["", "a"]), file, &["labels"]);
+    config(|c| drop(c.as_object_mut().unwrap().remove("labels")), file, &["labels"]);
+    // More classes than the weights have, said by both.
+    let weights = "model/model.safetensors";
+    config(
+        |c| {
+            c["labels"] = json!(["a", "b", "c"]);
+            c["num_classes"] = 3.into();
+        },
+        weights,
+        &["head."],
+    );
+    // Sizes within bounds that the file does not fill.
+    config(|c| c["num_layers"] = 1024.into(), weights, &["no tensor encoder.layers."]);
+    config(|c| c["d_model"] = 65_536.into(), weights, &["tensor", "as config.json says"]);
+    config(|c| c["d_ff"] = (1 << 20).into(), weights, &["tensor", "as config.json says"]);
+    config(
+        |c| {
+            c["position"] = "learned".into();
+            c["max_length"] = (1 << 20).into();
+        },
+        weights,
+        &["no tensor position.weight"],
+    );
+    config(|c| c["vocab_size"] = (1 << 24).into(), "model/tokenizer.json", &["another model"]);
+    config(|c| c["ngrams"]["words"] = 99.into(), weights, &["99"]);
+}
+
+#[test]
+fn tokenizers_of_another_model() {
+    let file = "model/tokenizer.json";
+    let swapped = |place: &Place| {
+        fs::copy(trained().path("other").join(TOKENIZER), place.path(file)).unwrap();
+    };
+    refused(&changed(swapped), file, &["another model"]);
+    let edited = |edit: fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
+    // As many tokens, but two of them have changed places: every prediction would be a little wrong.
+    let exchanged = edited(|t| {
+        let vocab = t["model"]["vocab"].as_object_mut().unwrap();
+        let ids: Vec<Value> = ["<0x41>", "<0x42>"].map(|token| vocab[token].clone()).to_vec();
+        vocab["<0x41>"] = ids[1].clone();
+        vocab["<0x42>"] = ids[0].clone();
+    });
+    refused(&exchanged, file, &["another model"]);
+    // A token whose number lies outside the embedding.
+    let outside = |number: u64| {
+        changed(|place| {
+            edit_json(place, TOKENIZER, |t| {
+                let vocab = t["model"]["vocab"].as_object_mut().unwrap();
+                let last = vocab.iter().max_by_key(|(_, id)| id.as_u64()).unwrap().0.clone();
+                vocab[&last] = number.into();
+            });
+        })
+    };
+    refused(&outside(5_000_000), file, &["another model"]);
+    refused(&outside(4_000_000_000), file, &["model.vocab", "4000000000"]);
+    refused(&edited(|t| t["model"]["type"] = "../../x".into()), file, &[]);
+    refused(&edited(|t| t["pre_tokenizer"]["pattern"]["Regex"] = "(((".into()), file, &[]);
+    refused(&edited(|t| drop(t["model"]["vocab"].as_object_mut().unwrap().remove("[CLS]"))), file, &[]);
+}
+
+#[test]
+fn tokenizers_that_would_break_the_library_that_runs_them() {
+    let file = "model/tokenizer.json";
+    let edited = |edit: &dyn Fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
+    // Each a panic, or all memory or time, if the library saw it.
+    refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(100).into()), file, &["subword_prefix"]);
+    refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(50).into()), file, &["model.merges[0]"]);
+    refused(&edited(&|t| t["model"]["end_of_word_suffix"] = "x".repeat(90_000_000).into()), file, &["bytes"]);
+    refused(&edited(&|t| t["model"]["unk_token"] = "nowhere".into()), file, &["model.unk_token"]);
+    refused(&edited(&|t| t["model"]["vocab"]["a"] = 4_294_967_295u64.into()), file, &["model.vocab"]);
+    let grown = json!({ "type": "Sequence", "normalizers":
+        vec![json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aaaaaaaa" }); 40] });
+    refused(&edited(&|t| t["normalizer"] = grown.clone()), file, &["normalizer.normalizers[2]", "times as long"]);
+    let bomb = json!({ "type": "Precompiled", "precompiled_charsmap": "not base64 at all" });
+    refused(&edited(&|t| t["normalizer"] = bomb.clone()), file, &["normalizer.precompiled_charsmap", "base64"]);
+    refused(&edited(&|t| t["pre_tokenizer"] = json!({ "type": "FixedLength", "length": 0 })), file, &["length"]);
+    let slow = r"(?:(?=a)a|a|a)*b";
+    refused(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = slow.into()), file, &["regular expression"]);
+    let large = r"(?:\p{L}{1000}){1000}";
+    refused(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = large.into()), file, &["regular expression"]);
+    let template = json!([{ "Sequence": { "id": "B", "type_id": 0 } }]);
+    refused(&edited(&|t| t["post_processor"]["single"] = template.clone()), file, &["post_processor.single"]);
+    refused(&edited(&|t| t["added_tokens"][0]["content"] = "x".repeat(100_000).into()), file, &["added_tokens"]);
+    refused(&changed(|place| place.write(file, " ".repeat((64 << 20) + 1))), file, &["67108864 bytes"]);
+    // How long texts are is not the tokenizer's matter.
+    let filled = edited(&|t| {
+        t["padding"] = json!({ "strategy": { "Fixed": 1_000_000_000_000u64 }, "direction": "Right",
+            "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "[CLS]" });
+        t["truncation"] = json!({ "direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 7 });
+    });
+    let predict = ["predict", "model", "a fine day"];
+    assert_eq!(filled.run(&predict).ok().stdout, changed(|_| {}).run(&predict).ok().stdout);
+}
+
+#[test]
+fn tokenizers_that_fail_in_use() {
+    // A decoder that takes more off a token's end than there is.
+    let place = Place::new();
+    place.write("book.txt", "the cat saw a dog. ".repeat(100));
+    place.run(&["train", "book.txt", "--task", "lm", "--out", "model", "--epochs", "1"]).ok();
+    edit_json(&place, TOKENIZER, |t| {
+        t["decoder"] = json!({ "type": "Sequence", "decoders": [
+            { "type": "Replace", "pattern": { "Regex": r"[\s\S]" }, "content": " " },
+            { "type": "Strip", "content": " ", "start": 0, "stop": 9 }] });
+    });
+    let run = place.run(&["generate", "model", "the", "--max-tokens", "9", "--temperature", "0"]);
+    assert_eq!(run.code, 2, "{run:#?}");
+    run.has_one_error(&["model/tokenizer.json", "contradicts itself"]);
+    let run = place.run(&["generate", "model", "the", "--max-tokens", "9", "--temperature", "0", "--lang", "ja"]);
+    run.has_one_error(&["model/tokenizer.json", "矛盾"]);
+}
+
+#[test]
+fn labels_are_names_and_nothing_more() {
+    let labels = ["../../../../tmp/chumoku-was-here", "\u{1b}[31mred\u{7}"];
+    let place = changed(|place| edit_json(place, CONFIG, |c| c["labels"] = json!(labels)));
+    let before = place.contents();
+    let run = place.run(&["predict", "model", "a fine day", "--top", "2"]).ok();
+    assert!(run.stdout.contains(labels[0]), "{run:#?}");
+    let shown = place.run(&["explain", "model", "a fine \u{1b}]0;title\u{7} day"]).ok();
+    for run in [&run, &shown] {
+        assert!(!(run.stdout.clone() + &run.stderr).contains(['\u{1b}', '\u{7}']), "control characters: {run:#?}");
+    }
+    assert_eq!(place.contents(), before);
+    assert!(!std::path::Path::new("/tmp/chumoku-was-here").exists());
+}

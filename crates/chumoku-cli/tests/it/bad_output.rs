@@ -1,0 +1,288 @@
+//! Folders that a model cannot be written to: said before or as it happens, and nothing that was there is lost.
+
+use crate::common::{Place, Run, csv, reviews, sha256};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[test]
+fn what_is_in_the_way_stays() {
+    let place = Place::new();
+    place.train_small("model", &["--epochs", "1"]);
+    fs::create_dir(place.path("full")).unwrap();
+    place.write("full/notes.txt", "mine");
+    place.write("file", "mine");
+    let train = |out: &str, words: &[&str]| place.refuses(&["train", "reviews.csv", "--out", out], words);
+    let force = |out: &str, words: &[&str]| place.refuses(&["train", "reviews.csv", "--out", out, "--force"], words);
+    train("model", &["model", "finished model", "--out", "--force"]);
+    train("full", &["full", "not empty", "notes.txt", "--out"]);
+    train("file", &["file", "is a file", "--out"]);
+    train("reviews.csv", &["reviews.csv", "is a file"]);
+    // Nor does --force take what is no model's.
+    force("full", &["did not write", "notes.txt"]);
+    force("file", &["is a file"]);
+    // Not even where there is a model beside it.
+    place.copy(&place.path("model"), "mixed");
+    place.write("mixed/thesis.tex", "mine");
+    force("mixed", &["did not write", "thesis.tex"]);
+    // Bad data with --force costs nothing either.
+    place.write("bad.csv", "text,label\na,b,c\n");
+    place.refuses(&["train", "bad.csv", "--out", "model", "--force"], &["bad.csv:2"]);
+    // Neither resumed nor overwritten: these are no runs.
+    place.refuses(&["train", "reviews.csv", "--out", "full", "--resume"], &["full", "not empty"]);
+    fs::remove_dir_all(place.path("model/checkpoints")).unwrap();
+    place.refuses(&["train", "reviews.csv", "--out", "model", "--resume"], &["model", "finished model"]);
+}
+
+#[test]
+fn a_working_folder_is_not_taken_however_often_it_is_tried() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(100)));
+    place.write("thesis.tex", "mine");
+    for _ in 0..2 {
+        let words = ["did not write", "reviews.csv, thesis.tex"];
+        place.refuses(&["train", "reviews.csv", "--out", ".", "--force"], &words);
+    }
+}
+
+#[test]
+fn folders_that_cannot_be_made() {
+    let place = Place::new();
+    place.train_small("model", &["--epochs", "1"]);
+    place.refuses(&["train", "reviews.csv", "--out", "reviews.csv/model"], &["reviews.csv/model", "Not a directory"]);
+    place.refuses(&["train", "reviews.csv", "--out", "/proc/model"], &["/proc/model", "creating the folder"]);
+    let long = "x".repeat(300);
+    place.refuses(&["train", "reviews.csv", "--out", &long], &["too long"]);
+}
+
+/// A small disk in memory, unmounted at the end.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None`, said aloud, where this process may not mount.
+    fn new(place: &Place, name: &str, options: &str) -> Option<Disk> {
+        let path = place.path(name);
+        fs::create_dir(&path).unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&path).output();
+        if mount.is_ok_and(|output| output.status.success()) {
+            return Some(Disk(path));
+        }
+        eprintln!("SKIPPED: mounting a small disk needs root, so a full or read-only disk was not tested");
+        None
+    }
+
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let done = Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap();
+        assert!(done.success());
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_read_only_folder() {
+    let place = Place::new();
+    place.train_small("model", &["--epochs", "1"]);
+    let Some(disk) = Disk::new(&place, "disk", "size=64m") else { return };
+    place.copy(&place.path("model"), "disk/model");
+    disk.remount("ro");
+    let words = ["Read-only file system"];
+    place.refuses(&["train", "reviews.csv", "--out", "disk/new"], &words);
+    place.refuses(&["train", "reviews.csv", "--out", "disk/model", "--force"], &words);
+    place.refuses(&["explain", "disk/model", "text", "--html", "disk/page.html"], &words);
+    // Reading needs no more than reading.
+    place.run(&["predict", "disk/model", "text"]).ok();
+}
+
+#[test]
+fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
+    let place = Place::new();
+    place.train_small("whole", &["--epochs", "4"]);
+    place.train_small("old", &["--epochs", "1", "--seed", "1"]);
+    fs::remove_dir_all(place.path("old/checkpoints")).unwrap();
+    let bytes = |path: PathBuf| fs::metadata(path).unwrap().len();
+    let whole = place.path("whole");
+    let newest = whole.join("checkpoints").join(place.names("whole/checkpoints").pop().unwrap());
+    let (model, checkpoint) = (bytes(whole.join("model.safetensors")), bytes(newest.join("state.safetensors")));
+    let old = sha256(&place.path("old/model.safetensors"));
+    // The space runs out in the first checkpoint, in the third, and in the model.
+    let room = [checkpoint / 2, checkpoint * 5 / 2, checkpoint * 5 / 2 + model];
+    for (i, room) in room.into_iter().enumerate() {
+        let name = format!("disk{i}");
+        let size = 2 * model + room;
+        let Some(disk) = Disk::new(&place, &name, &format!("size={size}")) else { return };
+        let out = format!("{name}/old");
+        place.copy(&place.path("old"), &out);
+        let args = ["train", "reviews.csv", "--out", &out, "--epochs", "4", "--force"];
+        let run = place.run(&args);
+        if run.code == 0 {
+            // Two checkpoints are kept, so the last size may be enough.
+            assert_eq!(i, 2, "{run:#?}");
+            continue;
+        }
+        assert_eq!(run.code, 1, "{run:#?}");
+        run.has_one_error(&["disk is full", "--resume", "No space left"]);
+        assert_eq!(sha256(&place.path(&out).join("model.safetensors")), old);
+        place.run(&["predict", &out, "text"]).ok();
+        let left = place.names(&format!("{out}/.chumoku-next/checkpoints"));
+        assert!(left.iter().all(|name| !name.ends_with(".tmp")), "half a checkpoint stays in the way: {left:?}");
+
+        disk.remount(&format!("size={}", size + 8 * checkpoint));
+        place.run(&[&args[..], &["--resume"]].concat()).ok();
+        let [made, wanted] = [place.path(&out), whole.clone()].map(|path| sha256(&path.join("model.safetensors")));
+        assert_eq!(made, wanted);
+        assert_eq!(place.names(&out), place.names("whole"));
+    }
+}
+
+#[test]
+fn neighbours_are_not_touched_when_a_model_is_replaced() {
+    let place = Place::new();
+    place.train_small("m", &["--epochs", "1"]);
+    // A backup, and somebody's folder, of names that a program might think of.
+    place.copy(&place.path("m"), "m.old");
+    fs::create_dir(place.path("m.new")).unwrap();
+    place.write("m.new/notes.txt", "mine");
+    let kept = |place: &Place| {
+        let of = |name: &String| !name.starts_with("m/") && name != "m";
+        place.contents().into_iter().filter(|(name, _)| of(name)).collect::<Vec<_>>()
+    };
+    let (before, old) = (kept(&place), sha256(&place.path("m/model.safetensors")));
+    place.train_small("m", &["--epochs", "1", "--seed", "7", "--force"]);
+    assert_eq!(kept(&place), before);
+    assert_ne!(sha256(&place.path("m/model.safetensors")), old);
+    assert_eq!(sha256(&place.path("m.old/model.safetensors")), old);
+}
+
+/// Starts two runs at once and says how each ended.
+fn two_at_once(place: &Place, args: &[&str]) -> [Run; 2] {
+    let start = || {
+        let mut command = place.command(args);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let [first, second] = [start(), start()];
+    [second, first].map(|child| Run::of(child.wait_with_output().unwrap()))
+}
+
+#[test]
+fn two_runs_never_write_to_one_folder() {
+    let place = Place::new();
+    place.train_small("whole", &["--epochs", "6"]);
+    let weights = |out: &str| sha256(&place.path(out).join("model.safetensors"));
+    for (round, flags) in
+        [&["--epochs", "6"][..], &["--epochs", "6", "--resume"], &["--epochs", "6", "--force"]].into_iter().enumerate()
+    {
+        let out = if round == 1 { "resumed" } else { "fresh" };
+        let args = [&["train", "reviews.csv", "--out", out], flags].concat();
+        let runs = two_at_once(&place, &args);
+        let mut codes = [runs[0].code, runs[1].code];
+        codes.sort_unstable();
+        assert_eq!(codes, [0, 2], "{runs:#?}");
+        let refused = runs.iter().find(|run| run.code == 2).unwrap();
+        assert!(refused.has_one_error(&[out]).contains("another run"), "{refused:#?}");
+        assert_eq!(weights(out), weights("whole"));
+        assert_eq!(place.names(out), place.names("whole"));
+    }
+    // Without a name each has its own folder.
+    let runs = two_at_once(&place, &["train", "reviews.csv", "--epochs", "6"]);
+    assert!(runs.iter().all(|run| run.code == 0), "{runs:#?}");
+    assert_eq!([weights("chumoku-model"), weights("chumoku-model-2")], [weights("whole"), weights("whole")]);
+}
+
+#[test]
+fn a_killed_run_leaves_no_lock() {
+    let place = Place::new();
+    place.train_small("whole", &["--epochs", "3"]);
+    let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
+    let mut child = place.command(&args).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while !place.path("model/.chumoku-lock").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "ended without a lock");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.run(&[&args[..], &["--resume"]].concat()).ok();
+    assert_eq!(place.names("model"), place.names("whole"));
+}
+
+/// Exit code 2 where a place that was named cannot be written to; 1 where writing was begun and failed.
+#[test]
+fn every_command_says_in_the_same_way_that_it_cannot_write() {
+    if !std::path::Path::new("/dev/full").exists() {
+        eprintln!("SKIPPED: there is no /dev/full here");
+        return;
+    }
+    let place = Place::new();
+    place.train_small("model", &["--epochs", "1", "--watch", "a fine day"]);
+    fs::create_dir(place.path("folder")).unwrap();
+    place.write("file", "mine");
+    place.shell("ln -s /dev/full full.safetensors && ln -s /dev/full full.xlsx").ok();
+    let tensors = safetensors_file(&["Q", "K", "V"]);
+    place.write("in.safetensors", tensors);
+    let explain = |flag| vec!["explain", "model", "a fine day", flag];
+    let mut commands = vec![
+        vec!["trace", "--example", "school", "--out"],
+        vec!["trace", "--example", "school", "--format", "xlsx", "--out"],
+        vec!["attend", "in.safetensors", "-o"],
+    ];
+    for flag in ["--html", "--json", "--svg", "--png", "--pdf"] {
+        commands.extend([explain(flag), vec!["position", flag], vec!["film", "model", flag]]);
+    }
+    for command in commands {
+        let is_attend = command[0] == "attend";
+        let of = |out: &'static str| [&command[..], &[out]].concat();
+        let nowhere = if is_attend { "missing/x.safetensors" } else { "missing/x" };
+        place.refuses(&of(nowhere), &[nowhere, "No such file or directory"]);
+        let below = if is_attend { "file/x.safetensors" } else { "file/x" };
+        place.refuses(&of(below), &[below, "Not a directory"]);
+        if !is_attend {
+            place.refuses(&of("folder"), &["folder", "is a directory"]);
+        }
+        let full = if is_attend { "full.safetensors" } else { "/dev/full" };
+        let run = place.run(&of(full));
+        assert_eq!(run.code, 1, "{command:?}: {run:#?}");
+        run.has_one_error(&[full, "No space left"]);
+    }
+    place.refuses(&["compare", "reviews.csv", "--svg", "missing/x.svg"], &["missing/x.svg", "No such file"]);
+    place.write("texts.txt", "a fine day\n");
+    place.refuses(&["explain", "model", "--input", "texts.txt", "--png", "file/x"], &["file/x", "Not a directory"]);
+    // Standard output is no place that was named.
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked/school.json");
+    fs::copy(example, place.path("example.json")).unwrap();
+    let printing = [
+        "info",
+        "info --json",
+        "predict model hello",
+        "predict model --input reviews.csv",
+        "predict model --input reviews.csv --json",
+        "predict model hello --json",
+        "eval model reviews.csv",
+        "eval model reviews.csv --json",
+        "explain model hi",
+        "explain model hi --json -",
+        "trace --example school",
+        "trace --example school --format xlsx",
+        "check example.json",
+        "count",
+        "count --json",
+        "position",
+        "film model",
+    ];
+    for command in printing {
+        let run = place.shell(&format!("chumoku {command} > /dev/full"));
+        assert_eq!(run.code, 1, "{command}: {run:#?}");
+        run.has_one_error(&["No space left"]);
+    }
+}
+
+/// Arrays of (1, 1, 2, 2) of this many names.
+fn safetensors_file(names: &[&str]) -> Vec<u8> {
+    let bytes: Vec<u8> = [1f32, 0.0, 0.0, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let view = || safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1, 1, 2, 2], &bytes).unwrap();
+    safetensors::serialize(names.iter().map(|name| (*name, view())), None).unwrap()
+}

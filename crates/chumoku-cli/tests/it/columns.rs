@@ -1,0 +1,333 @@
+//! Columns beside the text: recognised, learnt from, used, explained, scored; and what is refused.
+
+use crate::common::{Page, Place, random, sha256};
+use serde_json::{Value, json};
+
+/// Meals that are "fair" if what is said is kind and the price low, or neither: text and price alone tell little.
+fn rows(n: usize) -> Vec<[String; 5]> {
+    let mut state = 5;
+    let mut pick = |count: usize| (random(&mut state) * count as f64) as usize;
+    let (kind, unkind) = (["good", "tasty", "fresh"], ["poor", "bland", "stale"]);
+    (0..n)
+        .map(|i| {
+            let (is_kind, is_cheap) = (pick(2) == 0, pick(3) > 0);
+            let word = if is_kind { kind[pick(3)] } else { unkind[pick(3)] };
+            let price = if is_cheap { 300 + pick(500) } else { 2000 + pick(4000) };
+            let shop = ["Ginza", "Ueno", "Kanda"][pick(3)];
+            let day = format!("2024-{:02}-{:02}", 1 + pick(12), 1 + pick(28));
+            let label = if is_cheap || is_kind && pick(4) > 0 { "fair" } else { "dear" };
+            [format!("The meal number {i} was {word}."), price.to_string(), shop.into(), day, label.into()]
+        })
+        .collect()
+}
+
+const HEADER: &str = "text,price,shop,date,label";
+
+fn csv(rows: &[[String; 5]]) -> String {
+    rows.iter().fold(HEADER.to_owned(), |out, row| out + "\n" + &row.join(","))
+}
+
+const COLUMNS: [&str; 2] = ["--columns", "price,shop,date"];
+
+fn trained(place: &Place, out: &str, more: &[&str]) -> crate::common::Run {
+    let rows = rows(500);
+    place.write("train.csv", csv(&rows[..400]));
+    place.write("test.csv", csv(&rows[400..]));
+    let args = ["train", "train.csv", "--test", "test.csv", "--out", out];
+    place.run(&[&args[..], &COLUMNS, more].concat()).ok()
+}
+
+/// What was said, without line breaks.
+fn said(run: &crate::common::Run) -> String {
+    run.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn columns_are_learnt_and_used_in_every_way() {
+    let place = Place::new();
+    let run = trained(&place, "model", &["--model", "ngrams"]);
+    for part in [
+        "beside the text = column “price”, column “shop”, column “date”",
+        "“price” number (mean ",
+        "“shop” category (3 values and others)",
+        "“date” date (year, month, weekday)",
+        "text alone ",
+        "the columns help",
+    ] {
+        assert!(said(&run).contains(part), "{part}: {run:#?}");
+    }
+    let metrics = place.json("model/metrics.json");
+    let of = |key: &str| metrics["columns"][key].as_f64().unwrap();
+    assert!(of("both") > of("text_alone") + 0.1 && metrics["columns"]["verdict"] == "helps", "{}", metrics["columns"]);
+    assert!(place.read("model/README.md").contains("“shop” category"), "the model card tells of columns");
+    let config = place.json("model/config.json");
+    let kinds: Vec<&str> =
+        config["ngrams"]["columns"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["price", "shop", "date"]);
+    assert_eq!(config["ngrams"]["columns"][1]["kind"], json!({ "category": { "values": ["Ginza", "Kanda", "Ueno"] } }));
+
+    // One text: what stands beside it decides; a missing value is said, once.
+    let ask = |set: &[&str]| {
+        let sets = set.iter().flat_map(|value| ["--set", value]).collect::<Vec<_>>();
+        place.run(&[&["predict", "model", "--json", "The meal was bland."][..], &sets].concat()).ok()
+    };
+    let cheap = ask(&["price=350", "shop=Ueno", "date=2024-05-01"]);
+    let dear = ask(&["price=5500", "SHOP=Ueno", "date=2024-05-01"]);
+    assert_eq!((&cheap.json()["label"], &dear.json()["label"]), (&json!("fair"), &json!("dear")));
+    assert_eq!((&cheap.json()["text"], cheap.stderr.as_str()), (&json!("The meal was bland."), ""));
+    let partly = ask(&["price=350"]);
+    assert_eq!(said(&partly).matches("counted as missing").count(), 1, "{partly:#?}");
+    assert!(said(&partly).contains("“shop”, “date”") && said(&partly).contains("--set shop=VALUE"), "{partly:#?}");
+    // What was never seen is "other"; what is no number is missing.
+    let p = |set: &[&str]| ask(set).json()["probability"].clone();
+    let other = ["price=350", "shop=Nowhere", "date=2024-05-01"];
+    assert_eq!(p(&other), p(&["price=350", "shop=Elsewhere", "date=2024-05-01"]));
+    assert_eq!(p(&["price=n/a"]), p(&[]));
+    let plain = place.run(&["predict", "model", "The meal was bland.", "--set", "price=350"]).ok();
+    assert!(plain.stdout.contains("The meal was bland. | 350"), "{plain:#?}");
+
+    // Files bring the columns by name, in any order; --set stands in for one.
+    place.write("new.csv", "date,shop,note,text,price\n2024-05-01,Ueno,x,The meal was bland.,350\n");
+    let row = place.run(&["predict", "model", "--input", "new.csv", "--json"]).ok().json();
+    assert_eq!((&row["probability"], &row["text"]), (&cheap.json()["probability"], &json!("The meal was bland.")));
+    assert_eq!(row["input"]["shop"], "Ueno");
+    place.write("new.jsonl", "{\"text\": \"The meal was bland.\", \"price\": 350, \"date\": \"2024-05-01\"}\n");
+    let lines = place.run(&["predict", "model", "--input", "new.jsonl", "--json", "--set", "shop=Ueno"]).ok().json();
+    assert_eq!(lines["probability"], cheap.json()["probability"]);
+    let missing = place.run(&["predict", "model", "--input", "new.jsonl"]);
+    assert_eq!(missing.code, 2);
+    for part in ["new.jsonl", "“shop”", "“text”, “price”, “date”", "--set shop=VALUE"] {
+        assert!(said(&missing).contains(part), "{part}: {missing:#?}");
+    }
+    let eval = place.run(&["eval", "model", "test.csv", "--json", "--errors", "wrong.csv"]).ok().json();
+    assert_eq!(eval["scores"], metrics["scores"]);
+    assert!(!place.read("wrong.csv").contains('\u{1e}'));
+
+    // The words are those of the text alone.
+    let words = |why: &Value| why["words"].as_array().unwrap().iter().map(|w| w["text"].clone()).collect::<Vec<_>>();
+    // Each column's effect, beside the words.
+    let explain = ["explain", "model", "The meal was bland.", "--set", "price=5500", "--set", "shop=Nowhere"];
+    let shown = place.run(&explain).ok();
+    for part in ["What each column beside the text does to \"dear\"", "price", "Nowhere (other)", "(missing)"] {
+        assert!(shown.stdout.contains(part), "{part}: {shown:#?}");
+    }
+    assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{shown:#?}");
+    let why = place.run(&[&explain[..], &["--json", "-"]].concat()).ok().json();
+    let column = |i: usize| &why["columns"][i];
+    assert_eq!(
+        (&why["text"], &column(0)["name"], &column(0)["value"]),
+        (&json!("The meal was bland."), &json!("price"), &json!("5500"))
+    );
+    assert!(column(0)["effect"].as_f64().unwrap() > 1.0, "{why}");
+    assert_eq!(words(&why), ["The", "meal", "was", "bland", "."].map(Value::from));
+    assert_eq!([0, 1, 2].map(|i| column(i)["read_as"].clone()), ["itself", "other", "missing"].map(Value::from));
+    assert_eq!(column(2)["effect"], 0.0);
+    // The effect is the change of log-odds that predictions show.
+    let odds = |p: f64| (p / (1.0 - p)).ln();
+    let of = |set: &[&str]| odds(ask(set).json()["probability"].as_f64().unwrap());
+    let without = of(&["shop=Nowhere"]);
+    let label = &ask(&["shop=Nowhere"]).json()["label"];
+    let without = if label == "dear" { without } else { -without };
+    let expected = of(&["price=5500", "shop=Nowhere"]) - without;
+    assert!((column(0)["effect"].as_f64().unwrap() - expected).abs() < 1e-2, "{expected} {why}");
+    let many = place.run(&["explain", "model", "--input", "test.csv", "--json", "-"]).ok().json_lines();
+    assert!(many.len() == 100 && many[0]["columns"][0]["name"] == "price", "{}", many[0]);
+}
+
+#[test]
+fn a_network_stands_beside_them_in_both_languages() {
+    let place = Place::new();
+    let run = trained(&place, "model", &["--epochs", "2", "--threads", "1"]);
+    assert!(run.stdout.contains("baseline: n-grams"), "{run:#?}");
+    let metrics = place.json("model/metrics.json");
+    assert!(metrics["accuracy"].as_f64().unwrap() > metrics["columns"]["text_alone"].as_f64().unwrap(), "{metrics}");
+    let args = ["explain", "model", "The meal was bland.", "--set", "price=5500", "--set", "shop=Ueno"];
+    let page = [&args[..], &["--html", "why.html", "--lang", "ja"]].concat();
+    let shown = place.run(&page).ok();
+    assert!(shown.stdout.contains("テキスト以外の列が「dear」の予測に与える影響"), "{shown:#?}");
+    let page = place.read("why.html");
+    assert!(page.contains("said_columns") && page.contains("5500"), "the page has the columns");
+    let why = place.run(&[&args[..], &["--json", "-"]].concat()).ok().json();
+    assert_eq!((&why["words"][5]["text"], why["words"].as_array().unwrap().len()), (&json!("."), 6), "{why}");
+    assert!(why["columns"][0]["effect"].as_f64().unwrap() > 0.5, "{}", why["columns"]);
+    let other = [&args[..], &["--compare-text", "The meal was fresh."]].concat();
+    place.run(&other).ok();
+    // The same bytes for any number of threads, and after kills.
+    let again = ["train", "train.csv", "--test", "test.csv", "--out", "killed", "--epochs", "2", "--threads", "2"];
+    place.run_in_spite_of_kills(&[&again[..], &COLUMNS].concat());
+    for name in ["model.safetensors", "config.json", "metrics.json"] {
+        let of = |folder: &str| sha256(&place.path(folder).join(name));
+        assert_eq!(of("model"), of("killed"), "{name}");
+    }
+    let onnx = place.run(&["export", "model", "--out", "model.onnx"]).ok();
+    assert!(said(&onnx).contains("left out the columns beside the text"), "{onnx:#?}");
+}
+
+#[test]
+fn labels_numbers_and_pairs_have_columns_too() {
+    let place = Place::new();
+    let rows = rows(120);
+    let numbers = rows.iter().enumerate().map(|(i, [text, _, shop, ..])| format!("{text},{shop},{}\n", i % 4));
+    place.write("numbers.csv", format!("text,shop,stars\n{}", numbers.collect::<String>()));
+    let args = ["train", "numbers.csv", "--task", "score", "--columns", "shop", "--epochs", "1", "--out", "numbers"];
+    place.run(&args).ok();
+    let found = place.run(&["predict", "numbers", "--json", "A meal.", "--set", "shop=Ueno"]).ok().json();
+    assert!(found["score"].is_number(), "{found}");
+    assert_eq!(place.run(&["eval", "numbers", "numbers.csv", "--json"]).ok().json()["rows"], 120);
+
+    let sets = rows.iter().map(|[text, price, shop, ..]| format!("{text},{price},{shop}|meal\n"));
+    place.write("sets.csv", format!("text,price,labels\n{}", sets.collect::<String>()));
+    let args = ["train", "sets.csv", "--separator", "|", "--columns", "price", "--epochs", "1", "--out", "sets"];
+    let run = place.run(&args).ok();
+    assert!(said(&run).contains("“price” number"), "{run:#?}");
+    assert!(place.json("sets/metrics.json")["columns"]["figure"] == "micro_f1");
+    assert_eq!(place.run(&["eval", "sets", "sets.csv", "--separator", "|", "--json"]).ok().json()["rows"], 120);
+
+    let pairs = rows.iter().map(|[text, price, shop, _, label]| format!("{text},I paid {price}.,{shop},{label}\n"));
+    place.write("pairs.csv", format!("text1,text2,shop,label\n{}", pairs.collect::<String>()));
+    place.run(&["train", "pairs.csv", "--columns", "shop", "--model", "ngrams", "--out", "pairs"]).ok();
+    let found = place.run(&["predict", "pairs", "--json", "A meal.", "I paid 350.", "--set", "shop=Ueno"]).ok().json();
+    assert_eq!(found["texts"], json!(["A meal.", "I paid 350."]));
+    let args = ["explain", "pairs", "A meal.", "--target", "I paid 350.", "--set", "shop=Ueno", "--json", "-"];
+    assert_eq!(place.run(&args).ok().json()["columns"][0]["name"], "shop");
+}
+
+#[test]
+fn what_columns_are_worth_is_said_before_anybody_relies_on_them() {
+    let place = Place::new();
+    let rows = rows(200);
+    let with = |name: &str, of: &dyn Fn(usize, &[String; 5]) -> String| {
+        let lines = rows.iter().enumerate().map(|(i, row)| format!("{},{},{}\n", row[0], of(i, row), row[4]));
+        place.write("rows.csv", format!("text,{name},label\n{}", lines.collect::<String>()));
+        place.run(&["train", "rows.csv", "--columns", name, "--model", "ngrams", "--out", "model", "--force"])
+    };
+    let leak = with("verdict", &|_, row| row[4].to_uppercase()).ok();
+    assert!(said(&leak).contains("“verdict” alone tells the answer of 100 % of the training rows"), "{leak:#?}");
+    let id = with("key", &|i, _| format!("K{i}")).ok();
+    assert!(said(&id).contains("“key” is of no use") && said(&id).contains("occurs once"), "{id:#?}");
+    // Nothing is left of it: the model asks for no columns.
+    let plain = place.run(&["predict", "model", "A meal."]).ok();
+    assert!(plain.stderr.is_empty() && plain.stdout.ends_with("\tA meal.\n"), "{plain:#?}");
+    let noise = with("dice", &|i, _| format!("{}", (i * 7919) % 83)).ok();
+    assert!(said(&noise).contains("do not show that they help"), "{noise:#?}");
+}
+
+#[test]
+fn bad_columns_are_refused_with_the_place_and_what_to_do() {
+    let place = Place::new();
+    let mut rows = rows(60);
+    place.write("rows.csv", csv(&rows));
+    let refused = |args: &[&str], parts: &[&str]| {
+        let run = place.run(args);
+        assert_eq!(run.code, 2, "{run:#?}");
+        parts.iter().for_each(|part| assert!(said(&run).contains(part), "{part}: {run:#?}"));
+    };
+    refused(&["train", "rows.csv", "--columns", "prise"], &["rows.csv", "“prise”", "did you mean “price”"]);
+    refused(&["train", "rows.csv", "--columns", "label", "--label", "label"], &["“label”", "--columns"]);
+    refused(&["train", "rows.csv", "--columns", "shop,shop"], &["“shop”", "each once"]);
+    refused(&["train", "rows.csv", "--columns", "shop,"], &["names of columns"]);
+    refused(&["train", "rows.csv", "--columns", "shop", "--task", "lm"], &["--columns", "classes, labels and numbers"]);
+    refused(&["train", "--columns", "shop"], &["--columns"]);
+    refused(&["predict", "rows.csv", "x", "--set", "price"], &["price=12"]);
+    place.write("lines.txt", "__label__a one\n__label__b two\n__label__a three\n__label__b four\n");
+    refused(&["train", "lines.txt", "--columns", "shop"], &["columns with names", "header"]);
+    rows.iter_mut().for_each(|row| row[1] = format!("¥{}", row[1]));
+    place.write("yen.csv", csv(&rows));
+    refused(&["train", "yen.csv", "--columns", "price"], &["yen.csv:", "“¥", "price:category"]);
+    let kept =
+        place.run(&["train", "yen.csv", "--columns", "price:category,shop", "--model", "ngrams", "--out", "kept"]);
+    assert!(said(&kept.ok()).contains("“price”"));
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[1] = if i % 3 == 0 { "ask".into() } else { format!("{i}") };
+    }
+    place.write("ask.csv", csv(&rows));
+    refused(&["train", "ask.csv", "--columns", "price"], &["ask.csv:2", "“ask”", "leave such fields empty"]);
+    place.run(&["train", "rows.csv", "--model", "ngrams", "--out", "plain"]).ok();
+    refused(&["predict", "plain", "x", "--set", "price=1"], &["reads texts alone", "--columns price"]);
+    refused(&["predict", "kept", "x", "--set", "shap=Ueno"], &["“shop”", "did you mean"]);
+}
+
+#[test]
+fn the_example_of_the_page_works() {
+    let place = Place::new();
+    let page = Page::of("columns.md");
+    place.write("meals.csv", page.block("csv"));
+    let runs = page.follow(&place);
+    assert!(runs[0].stderr.contains("“shop” category") && runs[0].stderr.contains("“date” date"), "{:#?}", runs[0]);
+    assert!(runs[2].stdout.contains("What each column beside the text does to"), "{:#?}", runs[2]);
+}
+
+/// What a model cannot read counts as missing, and that is said: of files, of --set, of validation rows.
+#[test]
+fn values_that_cannot_be_read_are_told() {
+    let place = Place::new();
+    let rows = rows(120);
+    place.write("rows.csv", csv(&rows));
+    let args =
+        ["train", "rows.csv", "--columns", "price,date", "--label", "label", "--model", "ngrams", "--out", "model"];
+    place.run(&args).ok();
+    let signed: Vec<[String; 5]> = rows[..5]
+        .iter()
+        .cloned()
+        .map(|mut row| {
+            row[1] = format!("¥{}", row[1]);
+            row
+        })
+        .collect();
+    place.write("signed.csv", csv(&signed));
+    for args in [&["predict", "model", "--input", "signed.csv"][..], &["eval", "model", "signed.csv"]] {
+        let told = place.run(args).ok().stderr;
+        assert!(told.contains("column “price”: 5 values are no plain numbers") && told.contains("missing"), "{told}");
+    }
+    place.refuses(&["predict", "model", "x", "--set", "price=¥1,100"], &["--set price", "¥1,100", "12.5"]);
+    place.refuses(&["predict", "model", "x", "--set", "date=2024-02-30"], &["--set date", "expected a date"]);
+    assert!(place.run(&["predict", "model", "x", "--set", "price=n/a", "--set", "date="]).ok().stderr.is_empty());
+    let args = [
+        "train",
+        "rows.csv",
+        "--valid",
+        "signed.csv",
+        "--columns",
+        "price",
+        "--label",
+        "label",
+        "--model",
+        "ngrams",
+        "--out",
+        "x",
+    ];
+    let told = said(&place.run(&args).ok());
+    assert!(told.contains("validation rows, column “price”: 5 values"), "{told}");
+}
+
+/// Columns are known by their names, also to whoever gave a number; the text and the label are none of them.
+#[test]
+fn columns_have_names_and_texts_no_separators() {
+    let place = Place::new();
+    let rows = rows(120);
+    place.write("rows.csv", csv(&rows));
+    place.run(&["train", "rows.csv", "--columns", "2", "--label", "label", "--model", "ngrams", "--out", "model"]).ok();
+    let turned = rows.iter().map(|[text, price, shop, date, label]| format!("{shop},{label},{text},{date},{price}\n"));
+    place.write("turned.csv", format!("shop,label,text,date,price\n{}", turned.collect::<String>()));
+    let eval = |file: &str| place.run(&["eval", "model", file, "--json"]).ok().json()["accuracy"].clone();
+    assert_eq!(eval("turned.csv"), eval("rows.csv"));
+    for column in ["text", "label"] {
+        place.refuses(
+            &["train", "rows.csv", "--columns", column, "--out", "x"],
+            &["--columns", column, "--text and --label"],
+        );
+    }
+    place.refuses(&["train", "rows.csv", "--columns", "price:", "--out", "x"], &["number, category or date"]);
+    // Separators of what travels beside a text are no part of one.
+    place.run(&["train", "rows.csv", "--label", "label", "--model", "ngrams", "--out", "plain"]).ok();
+    for model in ["plain", "model"] {
+        let answer = |text: &str| place.run(&["predict", model, "--json", text]).ok().json();
+        let (odd, even) = (answer("good\u{1e}meal\u{1f}bland"), answer("good meal bland"));
+        assert_eq!((&odd["text"], &odd["probability"]), (&json!("good meal bland"), &even["probability"]), "{odd}");
+    }
+    // Tenths that are all the same are of no use, whatever their mean comes to.
+    let same = rows.iter().map(|[text, .., label]| format!("{text},0.1,2024-03-15,{label}\n"));
+    place.write("same.csv", format!("text,tax,day,label\n{}", same.collect::<String>()));
+    let run = place.run(&["train", "same.csv", "--columns", "tax,day", "--model", "ngrams", "--out", "same"]).ok();
+    assert!(said(&run).contains("“tax” is of no use") && said(&run).contains("“day” is of no use"), "{run:#?}");
+}

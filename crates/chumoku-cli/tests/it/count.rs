@@ -1,0 +1,173 @@
+//! What `count` says of networks and of model folders.
+
+use crate::common::Place;
+use serde_json::Value;
+
+/// The numbers of a model's tensors, by a reader that knows nothing of the formulas: the header of the file.
+fn numbers_of(place: &Place, model: &str) -> [u64; 2] {
+    let bytes = std::fs::read(place.path(model).join("model.safetensors")).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    let mut sums = [0, 0];
+    for (name, tensor) in header.as_object().unwrap() {
+        let size: u64 = tensor["shape"].as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).product();
+        sums[usize::from(name.starts_with("ngrams."))] += size;
+    }
+    sums
+}
+
+fn check_folder(place: &Place, model: &str, kind: &str, network: &str) {
+    let found = place.run(&["count", "--model", model, "--json"]).ok().json();
+    let [of_network, of_ngrams] = numbers_of(place, model);
+    assert_eq!(found["count"]["network"], network);
+    assert_eq!(found["count"]["parameters"], of_network, "{model}");
+    assert_eq!(found["model"]["kind"], kind);
+    assert_eq!([&found["model"]["parameters"], &found["model"]["ngram_numbers"]], [of_network, of_ngrams]);
+    let steps = found["count"]["steps"].as_array().unwrap();
+    let sum: u64 = steps.iter().map(|s| s["parameters"].as_u64().unwrap() * s["times"].as_u64().unwrap()).sum();
+    assert_eq!(sum, of_network, "{model}: the steps' parameters");
+    for lang in ["en", "ja"] {
+        let text = place.run(&["count", "--model", model, "--lang", lang]).ok().stdout;
+        assert!(text.contains(&thousands(of_network)), "{text}");
+        assert!(of_ngrams == 0 || text.contains(&thousands(of_ngrams)), "{text}");
+        assert!(text.lines().all(|line| unicode_width::UnicodeWidthStr::width(line) <= 80), "{text}");
+    }
+}
+
+fn thousands(n: u64) -> String {
+    chumoku::data::thousands_wide(n.into())
+}
+
+#[test]
+fn a_classifiers_folder_holds_what_is_counted() {
+    for (network, more) in [
+        ("transformer", &[] as &[&str]),
+        ("rnn", &["--model", "rnn"]),
+        ("lstm", &["--model", "lstm"]),
+        ("gru", &["--model", "gru"]),
+    ] {
+        let place = Place::new();
+        place.train_small("model", more);
+        check_folder(&place, "model", "classifier", network);
+    }
+}
+
+#[test]
+fn a_translators_and_a_language_models_folder_hold_what_is_counted() {
+    let place = Place::new();
+    let digits = |i: usize| [i / 100 % 10, i / 10 % 10, i % 10];
+    let words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    let numbers = || (0..300).map(|i| digits(i * 37 + 11));
+    place.write("train.words", numbers().map(|d| d.map(|d| words[d]).join(" ") + "\n").collect::<String>());
+    place.write("train.digits", numbers().map(|d| d.map(|d| d.to_string()).join("") + "\n").collect::<String>());
+    place.run(&["train", "train.words,train.digits", "--out", "translator", "--epochs", "1"]).ok();
+    check_folder(&place, "translator", "translator", "encoder-decoder");
+    let text =
+        |i: usize| format!("{} {} it.\n", ["the cat", "a dog", "my friend"][i * 7 % 3], ["saw", "likes"][i / 5 % 2]);
+    place.write("text.txt", (0..900).map(text).collect::<String>());
+    place.run(&["train", "text.txt", "--task", "lm", "--out", "writer", "--epochs", "1"]).ok();
+    check_folder(&place, "writer", "language model", "decoder");
+
+    let lengths = ["count", "--model", "translator", "--length", "9", "--target-length", "5", "--batch", "3", "--json"];
+    let found = place.run(&lengths).ok().json();
+    let shape = |part: &str, name: &str| {
+        let steps = found["count"]["steps"].as_array().unwrap();
+        steps.iter().find(|step| step["part"] == part && step["name"] == name).unwrap()["shape"].clone()
+    };
+    let heads = shape("cross", "scores")[1].clone();
+    assert_eq!(shape("cross", "scores"), serde_json::json!([3, heads, 5, 9]));
+    assert_eq!(shape("decoder", "scores"), serde_json::json!([3, heads, 5, 5]));
+    assert_eq!(shape("encoder", "scores"), serde_json::json!([3, heads, 9, 9]));
+
+    // A file whose tensors are not those of the configuration.
+    let mut config = place.json("writer/config.json");
+    config["d_ff"] = (config["d_ff"].as_u64().unwrap() + 1).into();
+    place.write("writer/config.json", config.to_string());
+    place.refuses(&["count", "--model", "writer"], &["model.safetensors", "numbers in the network's tensors", "found"]);
+    place.refuses(&["count", "--model", "text.txt"], &["text.txt", "expected a model folder"]);
+    place.refuses(&["count", "--model", "translator", "--d-model", "64"], &["--d-model", "--model"]);
+}
+
+#[test]
+fn figures_above_two_to_the_64_are_shown_whole() {
+    let place = Place::new();
+    let args = ["count", "--length", "10000000", "--d-model", "16384", "--heads", "16"];
+    let [n, d] = [10_000_000u128, 16_384];
+    let work = 4 * 32 * (2 * n * n * d + 12 * n * d * d);
+    let text = place.run(&args).ok().stdout;
+    assert!(text.contains(&chumoku::data::thousands_wide(work)), "{text}");
+    let json = place.run(&[&args[..], &["--json"]].concat()).ok().stdout;
+    assert!(json.contains(&format!(r#""multiply_adds":{work},"bytes":"#)), "{json}");
+    assert!(json.contains(&format!(r#""multiply_adds":{},"#, 32 * n * n * d)), "{json}");
+    let most = "1000000000";
+    let huge = ["count", "--heads", "1", "--batch", most, "--length", most, "--d-model", most, "--d-ff", most];
+    place.refuses(&[&huge[..], &["--layers", most]].concat(), &["2^128", "take smaller sizes"]);
+    place.refuses(&["count", "--d-model", "18446744073709551615", "--heads", "1"], &["d_model: expected 1 to"]);
+}
+
+#[test]
+fn flags_are_counted_or_refused() {
+    let place = Place::new();
+    let parameters = |args: &[&str]| {
+        let json = place.run(&[&["count", "--json"], args].concat()).ok().json();
+        (json["count"]["parameters"].as_u64().unwrap(), json["side_by_side"].clone())
+    };
+    let article = ["--network", "attention", "--vocab", "10000", "--classes", "2"];
+    let (attention, beside) = parameters(&article);
+    assert_eq!((attention, &beside[0]["parameters"]), (2_823_682, &2_823_682.into()));
+    assert_eq!(beside[2]["parameters"], 3_086_850, "an LSTM of the same width");
+    let film = ["--vocab", "50002", "--d-model", "32", "--heads", "2", "--layers", "1", "--classes", "2"];
+    assert_eq!(parameters(&[&film[..], &["--no-qkv-bias"]].concat()).0, 1_612_738);
+    let (plain, beside) = parameters(&film);
+    let no_bias = parameters(&[&film[..], &["--no-bias"]].concat());
+    assert_eq!(plain - no_bias.0, 4 * 32 + 128 + 32 + 2);
+    // Two bias vectors of the only gate, and the head's.
+    let rnn = |beside: &Value| beside[1]["parameters"].as_u64().unwrap();
+    assert_eq!(rnn(&beside) - rnn(&no_bias.1), 2 * 32 + 2);
+    assert_eq!(parameters(&[&film[..], &["--pre-norm"]].concat()).0 - plain, 64);
+    assert_eq!(parameters(&[&film[..], &["--positions", "100"]].concat()).0 - plain, 3200);
+    let decoder = ["--network", "decoder", "--vocab", "1000"];
+    assert_eq!(parameters(&[&decoder[..], &["--untied"]].concat()).0 - parameters(&decoder).0, 256_000);
+    let both = ["--network", "encoder-decoder", "--vocab", "1000"];
+    let (joint, beside) = parameters(&both);
+    assert_eq!(beside, serde_json::json!([]));
+    assert_eq!(parameters(&[&both[..], &["--target-vocab", "500"]].concat()).0 - joint, 128_000);
+    let layer = parameters(&[&both[..], &["--decoder-layers", "5"]].concat()).0 - joint;
+    assert_eq!(layer, 2 * 4 * (256 * 256 + 256) + 2 * 256 * 1024 + 1024 + 256 + 3 * 512);
+    // A recurrent network needs no heads, so they refuse none.
+    let (_, beside) = parameters(&["--network", "gru", "--d-model", "100"]);
+    assert_eq!(beside[0]["network"], "rnn");
+
+    for (args, flag) in [
+        (&["--network", "attention", "--layers", "3"][..], "--layers"),
+        (&["--network", "attention", "--d-ff", "3"], "--d-ff"),
+        (&["--network", "attention", "--pre-norm"], "--pre-norm"),
+        (&["--keys", "3"], "--keys"),
+        (&["--target-length", "3"], "--target-length"),
+        (&["--decoder-layers", "3"], "--decoder-layers"),
+        (&["--vocab", "3", "--target-vocab", "3"], "--target-vocab"),
+        (&["--vocab", "3", "--untied"], "--untied"),
+        (&["--network", "decoder", "--classes", "3"], "--classes"),
+        (&["--network", "encoder-decoder", "--hidden", "3"], "--hidden"),
+        (&["--network", "decoder", "--bidirectional"], "--bidirectional"),
+    ] {
+        place.refuses(&[&["count"], args].concat(), &[flag, "changes nothing of the network"]);
+    }
+}
+
+#[test]
+fn count_speaks_both_languages_in_lines_of_80_columns() {
+    let place = Place::new();
+    for network in ["attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"] {
+        for (lang, words) in
+            [("en", ["parameters", "Letters: B sequences (32)"]), ("ja", ["パラメータ", "記号: B 系列 (32)"])]
+        {
+            let text = place.run(&["count", "--network", network, "--vocab", "9000", "--lang", lang]).ok().stdout;
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+            assert!(text.lines().all(|line| unicode_width::UnicodeWidthStr::width(line) <= 80), "{text}");
+            assert!(text.contains(" MiB") && !text.contains(" MB"), "{text}");
+            let is_japanese = text.chars().any(|c| ('ぁ'..='ん').contains(&c));
+            assert_eq!(is_japanese, lang == "ja", "{text}");
+        }
+    }
+}

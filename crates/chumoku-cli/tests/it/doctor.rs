@@ -1,0 +1,180 @@
+//! `chumoku doctor`: wrong labels, duplicates, leaks, broken texts, and what to label next.
+
+use crate::common::{Page, Place, csv, random, reviews};
+use chumoku::data::{ReadOptions, Source};
+use std::collections::{BTreeMap, BTreeSet};
+use unicode_width::UnicodeWidthStr;
+
+/// Rows of a table by its `finding`: each line, text, label, suggestion and score.
+fn findings(place: &Place, name: &str) -> BTreeMap<String, Vec<[String; 6]>> {
+    let source = Source::open(&place.path(name), &ReadOptions::default()).unwrap();
+    let names = ["file", "line", "text", "label", "finding", "suggestion", "score", "reason"];
+    assert_eq!(source.layout().columns, names);
+    let mut found: BTreeMap<String, Vec<[String; 6]>> = BTreeMap::new();
+    for record in source.records() {
+        let [file, line, text, label, finding, suggestion, _, reason] = record.unwrap().fields.try_into().unwrap();
+        found.entry(finding).or_default().push([file, line, text, label, suggestion, reason]);
+    }
+    found
+}
+
+/// Of flipped labels most are among as many that are most suspicious, and neither threads nor the order of rows matter.
+#[test]
+fn flipped_labels_come_first() {
+    let place = Place::new();
+    let mut rows = reviews(400);
+    let names: BTreeSet<String> = rows.iter().map(|(_, label)| label.clone()).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    assert_eq!(names.len(), 2);
+    let (mut state, mut flipped) = (7, BTreeSet::new());
+    while flipped.len() < 20 {
+        flipped.insert((400.0 * random(&mut state)) as usize);
+    }
+    for &row in &flipped {
+        rows[row].1 = names[usize::from(rows[row].1 == names[0])].clone();
+    }
+    place.write("flipped.csv", csv(&rows));
+    let run = place.run(&["doctor", "flipped.csv", "--json", "--threads", "1"]).ok();
+    let found = run.json();
+    let lines = |value: &serde_json::Value| -> Vec<usize> {
+        value.as_array().unwrap().iter().map(|line| line.as_u64().unwrap() as usize).collect()
+    };
+    let ranking = lines(&found["ranking"]);
+    assert_eq!(ranking.iter().collect::<BTreeSet<_>>().len(), 400);
+    let hits = ranking.iter().take(20).filter(|&&line| flipped.contains(&(line - 2))).count();
+    // By chance it would be one.
+    assert!(hits >= 8, "{hits} of 20");
+    let doubts = found["wrong_labels"].as_array().unwrap();
+    let noise = found["noise"]["rows"].as_f64().unwrap();
+    assert_eq!(found["noise"]["informed"], true);
+    assert!(noise > 5.0 && doubts.len() <= noise.round() as usize, "{noise}");
+    for doubt in doubts {
+        assert_ne!(doubt["label"], doubt["likely"]);
+        assert!(doubt["probability"].as_f64() > doubt["given_probability"].as_f64());
+        let ngrams = doubt["ngrams"].as_array().unwrap();
+        assert!(ngrams.iter().all(|ngram| ngram["effect"].as_f64().unwrap() > 0.0), "{doubt}");
+    }
+    assert_eq!(place.run(&["doctor", "flipped.csv", "--json", "--threads", "2"]).ok().stdout, run.stdout);
+    assert_ne!(place.run(&["doctor", "flipped.csv", "--json", "--seed", "1"]).ok().stdout, run.stdout);
+}
+
+/// A file with something of everything.
+fn everything(place: &Place) {
+    let mut rows = csv(&reviews(40));
+    rows += "The soup of the day was cold and the waiter knew it.,bad\n";
+    rows += "the soup of the day was cold  and the waiter knew it.,good\n";
+    rows += "The soup of the day was cold and the waiter knew it!,bad\n";
+    rows += "=HYPERLINK(\"\"x\"\") is no formula here,good\n".replace("\"\"", "").as_str();
+    rows += "A cafÃ© by the river with very good bread,good\n";
+    rows += "Номер был очень хорошим и тихим,good\n";
+    rows += ",bad\n";
+    rows += "A text that nobody gave a label,\n";
+    rows += &format!("{},bad\n", "a long evening ".repeat(400));
+    rows += "We shall come again for the soup,Good\n";
+    place.write("all.csv", rows);
+    place.write(
+        "test.csv",
+        "text,label\nTHE SOUP of the day was cold and the waiter knew it.,bad\nWholly new words here,good\n",
+    );
+    place.write("new.txt", "We shall come again for the soup\nneither here nor there\n\nneither here nor there!\n");
+}
+
+#[test]
+fn every_kind_of_finding_is_told() {
+    let place = Place::new();
+    everything(&place);
+    let more = ["--test", "test.csv", "--unlabelled", "new.txt", "--out", "checkup"];
+    let run = place.run(&[&["doctor", "all.csv"][..], &more].concat()).ok();
+    assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
+    assert!(run.stdout.contains("Rows without a text (1)"), "{}", run.stdout);
+    assert!(run.stderr.contains("checkup/doctor.csv") && run.stderr.contains("checkup/doctor.html"), "{}", run.stderr);
+    let found = findings(&place, "checkup/doctor.csv");
+    let lines = |finding: &str| -> Vec<u64> { found[finding].iter().map(|row| row[1].parse().unwrap()).collect() };
+    assert_eq!(lines("conflict"), [42, 43, 44]);
+    assert_eq!(found["conflict"][1][4], "bad");
+    assert_eq!(found["conflict"][0][4], "", "its own label is the majority's");
+    assert_eq!((lines("leak"), &found["leak"][0][0][..]), (vec![2], "test.csv"));
+    assert!(found["leak"][0][5].contains("line 42 of all.csv"), "{:?}", found["leak"]);
+    assert_eq!(lines("encoding"), [46]);
+    assert_eq!(found["encoding"][0][4], "A café by the river with very good bread");
+    assert_eq!((lines("script"), lines("empty"), lines("no_label")), (vec![47], vec![48], vec![49]));
+    assert_eq!(lines("length"), [50]);
+    assert_eq!(lines("odd_label"), [51]);
+    assert_eq!((&found["odd_label"][0][3][..], &found["odd_label"][0][4][..]), ("Good", "good"));
+    // The same text once more is no second one, and the other is known.
+    assert_eq!(found["label_next"].len(), 1);
+    assert!(found["label_next"][0][2].starts_with("neither here"), "{:?}", found["label_next"]);
+    assert!(!found.contains_key("duplicate"), "{found:?}");
+    let page = place.read("checkup/doctor.html");
+    assert!(page.contains("<html lang=\"en\">") && page.contains("default-src 'none'") && !page.contains("@@"));
+    // In Japanese, with a mark for Excel.
+    let run = place.run(&[&["doctor", "all.csv", "--lang", "ja", "--bom", "--force"][..], &more].concat()).ok();
+    assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
+    let table = place.read("checkup/doctor.csv");
+    assert!(table.starts_with("\u{feff}file,line,") && table.contains("テキストがない"), "{table}");
+    assert!(place.read("checkup/doctor.html").contains("<html lang=\"ja\">"));
+    let json = place.run(&[&["doctor", "all.csv", "--json"][..], &more[..4]].concat()).ok().json();
+    assert_eq!((&json["rows"], &json["leaks"][0]["of"]), (&50.into(), &42.into()));
+}
+
+/// Fields that a spreadsheet would compute are none.
+#[test]
+fn formulas_are_text() {
+    let place = Place::new();
+    let rows = ["=1+1 is a sum,a", "=1+1 is a sum,b", "-x,a", "@y and z,b", "plain,a", "words,b"];
+    place.write("f.csv", format!("text,label\n{}\n", rows.join("\n")));
+    place.run(&["doctor", "f.csv", "--out", "o"]).ok();
+    let table = place.read("o/doctor.csv");
+    assert!(table.contains(",'=1+1 is a sum,a,conflict,"), "{table}");
+    assert!(!table.contains(",=") && !table.contains("\n="), "{table}");
+}
+
+#[test]
+fn what_cannot_be_examined_is_refused() {
+    let place = Place::new();
+    place.write("one.csv", "text,label\na b,x\nc d,x\ne f,x\ng h,x\n");
+    place.refuses(&["doctor", "one.csv"], &["one.csv", "x"]);
+    place.write("two.csv", "text,label\na b,x\nc d,y\n");
+    place.refuses(&["doctor", "two.csv"], &["two.csv", "4 rows"]);
+    place
+        .write("several.txt", "__label__a __label__b one text\n__label__a two texts\n__label__b three\n__label__a x\n");
+    place.refuses(&["doctor", "several.txt"], &["several.txt", "several labels"]);
+    place.write("fine.csv", csv(&reviews(8)));
+    place.refuses(&["doctor", "fine.csv", "--folds", "1"], &["--folds", "2 to 100"]);
+    place.refuses(&["doctor", "fine.csv", "--force"], &["--out"]);
+    place.refuses(&["doctor", "fine.csv", "--test", "missing.csv"], &["missing.csv"]);
+    place.refuses(&["doctor", "missing.csv", "--out", "new"], &["missing.csv"]);
+    place.run(&["doctor", "fine.csv", "--out", "new"]).ok();
+    place.refuses(&["doctor", "fine.csv", "--out", "new"], &["new/doctor.csv", "--force"]);
+    place.write(
+        "ids.csv",
+        csv(&reviews(40).into_iter().zip(0..).map(|((text, _), i)| (text, format!("id-{i}"))).collect::<Vec<_>>()),
+    );
+    place.refuses(&["doctor", "ids.csv"], &["ids.csv"]);
+}
+
+/// A fold may hold all texts of a label, and all rows one text.
+#[test]
+fn few_and_equal_texts_are_no_obstacle() {
+    let place = Place::new();
+    place.write("few.csv", "text,label\na b c,x\nc d e,y\ne f g,x\na b c,x\n");
+    place.run(&["doctor", "few.csv", "--folds", "100", "--json"]).ok().json();
+    place.write("same.csv", "text,label\nA b,x\na b,y\na  b,x\na B,y\n");
+    let found = place.run(&["doctor", "same.csv", "--json"]).ok().json();
+    assert_eq!(found["groups"][0]["lines"], serde_json::json!([2, 3, 4, 5]));
+    place.write("signs.csv", "text,label\n…,x\n!!,y\n?,x\n☆,y\n");
+    place.run(&["doctor", "signs.csv"]).ok();
+}
+
+/// The file and the commands of `docs/doctor.md`, as a reader pastes them, and what it says they print.
+#[test]
+fn the_page_is_true() {
+    let place = Place::new();
+    let page = Page::of("doctor.md");
+    place.write("visits.csv", page.block("csv"));
+    let runs = page.follow(&place);
+    assert_eq!(runs.len(), 2);
+    assert_eq!(runs[0].stdout, page.block("text"));
+    assert_eq!(runs[1].json()["rows"], 10);
+    assert!(place.path("checkup/doctor.html").exists());
+}

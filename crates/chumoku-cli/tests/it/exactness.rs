@@ -1,0 +1,419 @@
+//! The same seed gives the same bytes: with any number of threads, run again, killed, interrupted, or resumed from a
+//! damaged folder.
+
+use crate::common::{Place, Run, csv, random, reviews, sha256};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const WEIGHTS: &str = "model.safetensors";
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(120)));
+    place
+}
+
+fn weights(place: &Place, out: &str) -> String {
+    sha256(&place.path(out).join(WEIGHTS))
+}
+
+fn train(place: &Place, out: &str, more: &[&str]) -> Run {
+    place.run(&[&["train", "reviews.csv", "--out", out], more].concat())
+}
+
+/// Checkpoints, oldest first.
+fn checkpoints(place: &Place, out: &str) -> Vec<PathBuf> {
+    let folder = format!("{out}/checkpoints");
+    place.names(&folder).into_iter().map(|name| place.path(&folder).join(name)).collect()
+}
+
+#[test]
+fn threads_do_not_change_the_model_and_the_seed_does() {
+    threads_and_seed("transformer");
+}
+
+#[test]
+fn threads_do_not_change_a_recurrent_model_and_the_seed_does() {
+    threads_and_seed("lstm");
+}
+
+fn threads_and_seed(model: &str) {
+    let place = Place::new();
+    // Enough that the vocabulary has no room for all of their characters.
+    place.write("reviews.csv", csv(&reviews(700)));
+    let mut made = Vec::new();
+    for (out, threads, seed) in [("a", "1", "7"), ("b", "2", "7"), ("c", "2", "7"), ("d", "3", "7"), ("e", "2", "8")] {
+        train(&place, out, &["--model", model, "--epochs", "1", "--threads", threads, "--seed", seed]).ok();
+        made.push(weights(&place, out));
+    }
+    assert!(made[..4].iter().all(|hash| *hash == made[0]), "{made:?}");
+    assert_ne!(made[4], made[0]);
+    // What goes with the weights is the same too.
+    for name in ["config.json", "tokenizer.json", "metrics.json", "README.md", "log.jsonl"] {
+        assert_eq!(place.read(&format!("a/{name}")), place.read(&format!("d/{name}")), "{name}");
+    }
+}
+
+/// The same with so many threads, shared as on a machine with as many cores.
+fn on_cores(place: &Place, threads: usize, args: &[&str]) -> Run {
+    let threads = threads.to_string();
+    let mut command = place.command(&[args, &["--threads", &threads]].concat());
+    Run::of(command.env("CHUMOKU_CORES", &threads).output().unwrap())
+}
+
+#[test]
+fn parts_are_of_the_plan_however_many_threads_share_them() {
+    let place = place();
+    let mut models = Vec::new();
+    for (parts, of_threads) in [("1", &[1, 16][..]), ("3", &[1, 2, 3, 4, 8, 16]), ("64", &[1, 4, 16])] {
+        for threads in of_threads {
+            let out = format!("{parts} on {threads}");
+            let args = ["train", "reviews.csv", "--epochs", "1", "--parts", parts, "--out", &out];
+            on_cores(&place, *threads, &args).ok();
+            let metrics = place.json(&format!("{out}/metrics.json"));
+            assert_eq!(metrics["plan"]["parts"].to_string(), parts);
+            models.push((parts, weights(&place, &out)));
+        }
+        // On more threads than the process has cores.
+        train(&place, parts, &["--epochs", "1", "--parts", parts, "--threads", "16"]).ok();
+        models.push((parts, weights(&place, parts)));
+    }
+    for [(parts, model), (other_parts, other)] in models.array_windows() {
+        assert_eq!(parts == other_parts, model == other, "{models:#?}");
+    }
+    // Unless it is told, the batch decides: of these rows one of 512 tokens at the least.
+    train(&place, "default", &["--epochs", "1", "--threads", "3"]).ok();
+    assert_eq!(place.json("default/metrics.json")["plan"]["parts"], 2);
+}
+
+#[test]
+fn every_task_has_parts() {
+    let place = Place::with_bert();
+    place.write("reviews.csv", csv(&reviews(120)));
+    let texts: String = reviews(300).into_iter().map(|(text, _)| text + "\n").collect();
+    let reversed: String = texts.lines().map(|line| line.chars().rev().chain(['\n']).collect::<String>()).collect();
+    place.write("texts.forth", &texts);
+    place.write("texts.back", reversed);
+    place.write("texts.txt", texts);
+    let tasks: [&[&str]; 4] = [
+        &["reviews.csv", "--from", "bert"],
+        &["texts.forth,texts.back", "--task", "translate"],
+        &["texts.txt", "--task", "lm"],
+        &["texts.txt", "--task", "mlm"],
+    ];
+    for (i, task) in tasks.into_iter().enumerate() {
+        let hashes = [("5", 1), ("5", 8), ("2", 1)].map(|(parts, threads)| {
+            let out = format!("{i} of {parts} on {threads}");
+            let args = [&["train"], task, &["--epochs", "1", "--parts", parts, "--out", &out]].concat();
+            on_cores(&place, threads, &args).ok();
+            assert_eq!(place.json(&format!("{out}/metrics.json"))["plan"]["parts"].to_string(), parts);
+            weights(&place, &out)
+        });
+        assert_eq!(hashes[0], hashes[1], "{task:?}");
+        assert_ne!(hashes[0], hashes[2], "{task:?}: the number of parts did not matter");
+    }
+}
+
+#[test]
+fn a_run_in_parts_is_killed_and_continued_on_other_threads() {
+    let place = place();
+    let settings = ["--epochs", "8", "--parts", "3"];
+    train(&place, "whole", &[&settings[..], &["--threads", "1"]].concat()).ok();
+    place.run_in_spite_of_kills(
+        &[&["train", "reviews.csv", "--out", "killed", "--threads", "4"], &settings[..]].concat(),
+    );
+    assert_eq!(weights(&place, "killed"), weights(&place, "whole"));
+}
+
+#[test]
+fn threads_do_not_change_what_a_model_says() {
+    let place = Place::with_bert();
+    place.write("reviews.csv", csv(&reviews(120)));
+    // Of many lengths, some longer than a window; more than are answered at a time.
+    let texts: Vec<String> = reviews(700).into_iter().map(|(text, _)| text).collect();
+    let of_row =
+        |i: usize| if i.is_multiple_of(97) { texts[i..].iter().take(40).cloned().collect() } else { texts[i].clone() };
+    let rows: Vec<(String, String)> = (0..texts.len()).map(|i| (of_row(i), "positive".into())).collect();
+    place.write("new.csv", csv(&rows));
+    train(&place, "model", &["--epochs", "1"]).ok();
+    let commands: [&[&str]; 4] = [
+        &["predict", "model", "--input", "new.csv", "--json"],
+        &["eval", "model", "new.csv", "--json"],
+        &["embed", "bert", "--input", "new.csv"],
+        &["explain", "model", "The food was good, and the room was clean and quiet."],
+    ];
+    for command in commands {
+        let said = [1, 2, 3, 4, 8, 16].map(|threads| on_cores(&place, threads, command).ok().stdout);
+        assert!(said[0].len() > 20 && said.iter().all(|other| *other == said[0]), "{command:?}");
+    }
+}
+
+/// Runs `args`, killing it after the time given; `None` if it was quicker.
+fn killed(place: &Place, args: &[&str], after: Duration) -> Option<()> {
+    let start = Instant::now();
+    let mut child = place.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while start.elapsed() < after {
+        if let Some(status) = child.try_wait().unwrap() {
+            let mut said = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            assert!(status.success(), "{said}");
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // SIGKILL.
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    (!status.success()).then_some(())
+}
+
+/// Kills a run at random moments, some before anything is written, until it completes; counts the kills.
+fn torment(place: &Place, args: &[&str], whole: Duration, seed: u64) -> usize {
+    let mut state = seed;
+    let resumed = [args, &["--resume"]].concat();
+    let mut kills = 0;
+    // Time allowed grows, so that a machine that has become slow still gets there.
+    let mut most = whole.as_secs_f64() * 0.8;
+    loop {
+        let after = Duration::from_secs_f64(random(&mut state) * most);
+        let args = if kills == 0 { args } else { &resumed };
+        if killed(place, args, after).is_none() {
+            return kills;
+        }
+        kills += 1;
+        most *= 1.1;
+        assert!(kills < 60, "the run does not get on");
+    }
+}
+
+#[test]
+fn a_run_killed_again_and_again_ends_with_the_same_bytes() {
+    kill_again_and_again("transformer");
+}
+
+#[test]
+fn a_recurrent_run_killed_again_and_again_ends_with_the_same_bytes() {
+    kill_again_and_again("gru");
+}
+
+fn kill_again_and_again(model: &str) {
+    let place = place();
+    let settings = ["--model", model, "--epochs", "12", "--seed", "3"];
+    let start = Instant::now();
+    train(&place, "whole", &settings).ok();
+    let whole = start.elapsed();
+    // Runs are tormented until enough kills have hit: how many one meets depends on how busy the machine is.
+    let mut kills = 0;
+    for seed in 1.. {
+        let out = format!("killed-{seed}");
+        let args = [&["train", "reviews.csv", "--out", &out], &settings[..]].concat();
+        kills += torment(&place, &args, whole, seed);
+        assert_eq!(weights(&place, &out), weights(&place, "whole"), "seed {seed}");
+        assert_eq!(place.names(&out), place.names("whole"), "something was left behind");
+        assert_eq!(place.read(&format!("{out}/tokenizer.json")), place.read("whole/tokenizer.json"));
+        let lines = |out: &str| place.read(&format!("{out}/log.jsonl")).lines().count();
+        assert_eq!(lines(&out), lines("whole"), "the log lost or repeated lines");
+        if kills >= 8 {
+            break;
+        }
+        assert!(seed < 20, "{kills} kills in {seed} runs show little: the run is too quick");
+    }
+}
+
+#[test]
+fn a_model_is_replaced_whole_however_often_the_run_is_killed() {
+    let place = place();
+    train(&place, "old", &["--epochs", "2", "--seed", "1"]).ok();
+    let start = Instant::now();
+    train(&place, "new", &["--epochs", "8", "--seed", "2"]).ok();
+    let whole = start.elapsed();
+    let new = weights(&place, "new");
+    // What the whole folder answers: the weights, the configuration and the tokenizer together.
+    let answer = |out: &str| place.run(&["predict", out, "A fine day, and good food.", "--json"]).ok().stdout;
+    let answers = ["old", "new"].map(answer);
+    assert_ne!(answers[0], answers[1]);
+    let args = ["train", "reviews.csv", "--out", "old", "--epochs", "8", "--seed", "2", "--force"];
+    let (mut state, mut most) = (5, whole.as_secs_f64());
+    for kills in 0.. {
+        assert!(kills < 60, "the run does not get on");
+        // With --force a run that has no checkpoint yet starts again, one that has some continues with --resume.
+        let has_begun = chumoku::has_checkpoints(&place.path("old/.chumoku-next"));
+        let args = if has_begun { [&args[..], &["--resume"]].concat() } else { args.to_vec() };
+        let done = killed(&place, &args, Duration::from_secs_f64(random(&mut state) * most)).is_none();
+        assert!(answers.contains(&answer("old")), "neither the old nor the new model");
+        if done {
+            break;
+        }
+        most *= 1.1;
+    }
+    assert_eq!(weights(&place, "old"), new);
+    assert_eq!(place.names("old"), place.names("new"));
+}
+
+/// Starts a run and interrupts it once it has said `word`.
+fn interrupted(place: &Place, args: &[&str], word: &str) -> Run {
+    let mut child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains(word) {
+        assert_ne!(lines.read_line(&mut said).unwrap(), 0, "ended without “{word}”: {said}");
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    lines.read_to_string(&mut said).unwrap();
+    let run = Run::of(child.wait_with_output().unwrap());
+    Run { stderr: said, ..run }
+}
+
+/// The command that an interrupted run says to go on with.
+fn advice(run: &Run) -> &str {
+    let line = run.stderr.lines().last().unwrap();
+    line.strip_prefix("interrupted: continue with  ").unwrap_or_else(|| panic!("{run:#?}"))
+}
+
+#[test]
+fn ctrl_c_leaves_a_model_that_works_and_the_way_on() {
+    let place = place();
+    let settings = ["--epochs", "14", "--seed", "9"];
+    train(&place, "whole", &settings).ok();
+    let args = [&["train", "reviews.csv", "--out", "my model"], &settings[..]].concat();
+    let run = interrupted(&place, &args, "epoch   2");
+    assert_eq!(run.code, 130, "{run:#?}");
+    assert!(run.stderr.contains("stopping after this step") && !run.stderr.contains("error:"), "{run:#?}");
+    assert!(run.stdout.contains("this model"), "it is evaluated: {run:#?}");
+    assert_eq!(place.json("my model/metrics.json")["interrupted"], true);
+    assert!(place.read("my model/README.md").contains("interrupted"));
+    let predicted = place.run(&["predict", "my model", "Good food, bad service."]).ok();
+    assert!(predicted.stdout.contains("positive") || predicted.stdout.contains("negative"));
+
+    // The way on is what it says, word for word.
+    assert!(advice(&run).starts_with("chumoku train reviews.csv --out 'my model'"), "{run:#?}");
+    place.shell(advice(&run)).ok();
+    assert_eq!(weights(&place, "my model"), weights(&place, "whole"));
+    assert_eq!(place.json("my model/metrics.json")["interrupted"], false);
+    assert_eq!(place.names("my model"), place.names("whole"));
+}
+
+#[test]
+fn ctrl_c_while_replacing_keeps_the_old_model_until_the_new_one_is_done() {
+    let place = place();
+    train(&place, "model", &["--epochs", "1"]).ok();
+    let old = weights(&place, "model");
+    train(&place, "whole", &["--epochs", "10", "--seed", "4"]).ok();
+    let args = ["train", "reviews.csv", "--out", "model", "--epochs", "10", "--seed", "4", "--force"];
+    let run = interrupted(&place, &args, "epoch   1");
+    assert_eq!(run.code, 130, "{run:#?}");
+    assert_eq!(weights(&place, "model"), old);
+    place.run(&["predict", "model/.chumoku-next", "fine"]).ok();
+    place.shell(advice(&run)).ok();
+    assert_eq!(weights(&place, "model"), weights(&place, "whole"));
+    assert_eq!(place.names("model"), place.names("whole"));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_told_and_the_one_before_is_used() {
+    let place = place();
+    train(&place, "whole", &["--epochs", "4"]).ok();
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 4] = [
+        ("flipped bit", |path| change(&path.join("state.safetensors"), |bytes| bytes[100_000] ^= 1)),
+        ("cut short", |path| change(&path.join("state.safetensors"), |bytes| bytes.truncate(5_000))),
+        ("manifest cut short", |path| change(&path.join("manifest.json"), |bytes| bytes.truncate(40))),
+        ("manifest gone", |path| fs::remove_file(path.join("manifest.json")).unwrap()),
+    ];
+    for (name, damage) in damages {
+        place.copy(&place.path("whole"), name);
+        fs::remove_file(place.path(name).join(WEIGHTS)).unwrap();
+        let [before, newest] = &checkpoints(&place, name)[..] else { panic!("two checkpoints are kept") };
+        damage(newest);
+        let run = train(&place, name, &["--epochs", "4", "--resume"]).ok();
+        let told = run.stderr.lines().find(|line| line.contains("damaged checkpoint")).unwrap_or_default();
+        assert!(told.contains(newest.file_name().unwrap().to_str().unwrap()), "{run:#?}");
+        let step: u64 = before.file_name().unwrap().to_str().unwrap()[5..].parse().unwrap();
+        assert!(run.stderr.contains(&format!("continuing after step {step}\n")), "{run:#?}");
+        assert_eq!(weights(&place, name), weights(&place, "whole"), "{name}");
+
+        // With none left there is nothing to go on from, and nothing is thrown away.
+        fs::remove_file(place.path(name).join(WEIGHTS)).unwrap();
+        checkpoints(&place, name).iter().for_each(|path| damage(path));
+        let args = ["train", "reviews.csv", "--out", name, "--epochs", "4", "--resume"];
+        place.refuses(&args, &["no checkpoint is sound", "--force"]);
+        let forced = &["train", "reviews.csv", "--out", name, "--epochs", "4", "--force"];
+        place.run(forced).ok();
+        assert_eq!(weights(&place, name), weights(&place, "whole"), "{name}");
+    }
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).unwrap();
+    change(&mut bytes);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn another_run_is_not_continued() {
+    let place = place();
+    place.write("other.csv", csv(&reviews(121)));
+    train(&place, "model", &["--epochs", "3", "--seed", "5"]).ok();
+    fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
+    let others = [
+        ["other.csv", "3", "5", "2"],
+        ["reviews.csv", "4", "5", "2"],
+        ["reviews.csv", "2", "5", "2"],
+        ["reviews.csv", "3", "6", "2"],
+        ["reviews.csv", "3", "5", "3"],
+    ];
+    for [data, epochs, seed, parts] in others {
+        let args = ["train", data, "--out", "model", "--epochs", epochs, "--seed", seed, "--parts", parts, "--resume"];
+        place.refuses(&args, &["other data, settings or seed", "--force"]);
+    }
+    // Nor is it overwritten.
+    let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3", "--seed", "5"];
+    place.refuses(&args, &["unfinished run", "--resume", "--force"]);
+}
+
+#[test]
+fn an_error_in_a_step_ends_the_run() {
+    let place = place();
+    train(&place, "model", &["--epochs", "4"]).ok();
+    fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
+    let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
+    fs::remove_dir_all(newest).unwrap();
+    let manifest = before.join("manifest.json");
+    let mut told: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    told["step"] = u64::MAX.into();
+    fs::write(&manifest, told.to_string()).unwrap();
+    let run = train(&place, "model", &["--epochs", "4", "--resume"]);
+    assert_eq!(run.code, 2, "{run:#?}");
+    run.has_one_error(&["18446744073709551615 steps", "checkpoint is damaged"]);
+    assert!(!place.path("model").join(WEIGHTS).exists(), "a model came of steps that failed");
+}
+
+#[test]
+fn weights_that_are_no_numbers_stop_training_with_step_and_cause() {
+    let place = place();
+    train(&place, "model", &["--epochs", "4"]).ok();
+    let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
+    fs::remove_dir_all(newest).unwrap();
+    let (state, manifest) = (before.join("state.safetensors"), before.join("manifest.json"));
+    change(&state, |bytes| {
+        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let tensors: Value = serde_json::from_slice(&bytes[8..8 + header]).unwrap();
+        let start = tensors["params"]["data_offsets"][0].as_u64().unwrap() as usize;
+        bytes[8 + header + start..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    });
+    let mut told: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    told["sha256"] = sha256(&state).into();
+    fs::write(&manifest, told.to_string()).unwrap();
+
+    let kept = sha256(&state);
+    let run = train(&place, "model", &["--epochs", "4", "--resume"]);
+    assert_eq!(run.code, 1, "{run:#?}");
+    let step = format!("step {}", told["step"].as_u64().unwrap() + 1);
+    run.has_one_error(&[&step, "no longer finite", "checkpoint is kept in model/checkpoints"]);
+    assert_eq!(sha256(&state), kept);
+}

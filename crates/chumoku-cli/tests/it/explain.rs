@@ -1,0 +1,257 @@
+//! `explain`: the picture, the page and the numbers, in both languages.
+
+use crate::common::Place;
+use std::sync::OnceLock;
+
+const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
+
+fn model() -> &'static str {
+    static MODEL: OnceLock<String> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let place = Place::shared("explain");
+        place.train_small("model", &["--epochs", "3"]);
+        place.path("model").display().to_string()
+    })
+}
+
+#[test]
+fn the_picture_shows_the_prediction_the_words_and_its_scale() {
+    let place = Place::new();
+    let run = place.run(&["explain", model(), TEXT]).ok();
+    for word in ["Prediction", "negative", "positive", "room", "clean", "Layer", "leave-one-out"] {
+        assert!(run.stdout.to_lowercase().contains(&word.to_lowercase()), "“{word}” is missing: {}", run.stdout);
+    }
+    assert!(!run.stdout.contains('\u{1b}'), "no terminal, no colour");
+    let predicted = place.run(&["predict", model(), "--json", TEXT]).ok().json();
+    assert!(run.stdout.contains(&format!("Prediction: {}", predicted["label"].as_str().unwrap())), "{}", run.stdout);
+    let japanese = place.run(&["explain", model(), TEXT, "--lang", "ja"]).ok();
+    assert!(japanese.stdout.contains("予測") && !japanese.stdout.contains("Prediction"), "{}", japanese.stdout);
+    let heads =
+        ["1", "2"].map(|head| place.run(&["explain", model(), TEXT, "--layer", "1", "--head", head]).ok().stdout);
+    assert_ne!(heads[0], heads[1]);
+}
+
+#[test]
+fn colour_is_used_when_forced_and_not_when_refused() {
+    let place = Place::new();
+    let run = |name: &str| {
+        let mut command = place.command(&["explain", model(), TEXT]);
+        command.env(name, "1").env("TERM", "xterm-256color");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(!run("NO_COLOR").contains('\u{1b}'));
+    let plain = place.run(&["explain", model(), TEXT]).ok().stdout;
+    assert_eq!(run("NO_COLOR"), plain);
+}
+
+#[test]
+fn the_numbers_are_json_and_fit_together() {
+    let place = Place::new();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let words = value["words"].as_array().unwrap().len();
+    let attention = value["attention"].as_array().unwrap();
+    assert_eq!(
+        attention.len(),
+        value["layers"].as_array().map_or_else(|| value["layers"].as_u64().unwrap() as usize, Vec::len)
+    );
+    let mut rows = 0;
+    for heads in attention {
+        for head in heads.as_array().unwrap() {
+            let queries = head.as_array().unwrap();
+            assert_eq!(queries.len(), words);
+            for query in queries {
+                let keys: Vec<f64> = query.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+                assert_eq!(keys.len(), words);
+                assert!((keys.iter().sum::<f64>() - 1.0).abs() < 1e-4 && keys.iter().all(|x| *x >= 0.0), "{keys:?}");
+                rows += 1;
+            }
+        }
+    }
+    assert!(rows >= 2 * words);
+    let probabilities: f64 =
+        value["probabilities"].as_array().unwrap().iter().map(|class| class["probability"].as_f64().unwrap()).sum();
+    assert!((probabilities - 1.0).abs() < 1e-5);
+    assert_eq!(value["text"], TEXT);
+    assert_eq!(value["attribution"]["scores"].as_array().unwrap().len(), words);
+
+    let predicted = place.run(&["predict", model(), "--json", TEXT]).ok().json();
+    assert_eq!(value["label"], predicted["label"]);
+    let file = place.run(&["explain", model(), TEXT, "--json", "why.json"]).ok();
+    assert_eq!(place.json("why.json"), value);
+    assert!(file.stderr.contains("wrote why.json") && file.stdout.contains("Prediction"), "{file:#?}");
+}
+
+#[test]
+fn the_scores_are_what_leaving_a_word_out_does() {
+    let place = Place::new();
+    let text = "The room was clean";
+    let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+    let class = value["attribution"]["class"].as_str().unwrap();
+    let odds = |p: f64| (p / (1.0 - p)).ln();
+    let of = |list: &serde_json::Value| {
+        let list = list.as_array().unwrap();
+        odds(list.iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64().unwrap())
+    };
+    // What the whole predictor says, and the transformer by itself.
+    let both = |text: &str| {
+        let row = place.run(&["predict", model(), "--json", "--top", "2", text]).ok().json();
+        let alone = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+        [of(&alone["parts"]["attention"]), of(&row["top"])]
+    };
+    let words = value["words"].as_array().unwrap();
+    assert_eq!(words.len(), 5);
+    let with = both(text);
+    let texts = ["", " room was clean", "The  was clean", "The room  clean", "The room was "];
+    for (i, left) in texts.iter().enumerate().skip(1) {
+        let without = both(left);
+        for (half, name) in ["scores", "whole"].into_iter().enumerate() {
+            let found = value["attribution"][name][i].as_f64().unwrap();
+            let expected = with[half] - without[half];
+            assert!((found - expected).abs() < 1e-3, "{name} of {}: {found} and {expected}", words[i]);
+        }
+    }
+    // The n-grams have a say of their own, so that the two differ.
+    assert_ne!(value["attribution"]["scores"], value["attribution"]["whole"]);
+    let shown = place.run(&["explain", model(), text]).ok().stdout;
+    assert!(shown.contains("the transformer by itself") && shown.contains("Share of this decision"), "{shown}");
+    // In this order they stand beside each word.
+    for (i, word) in words.iter().enumerate().skip(1) {
+        let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let (number, name) = ((i + 1).to_string(), word["text"].as_str().unwrap());
+        let line = shown.lines().map(cells).find(|cells| cells.len() > 3 && cells[0] == number && cells[1] == name);
+        let line = line.unwrap_or_else(|| panic!("{name}: {shown}"));
+        for (cell, half) in line[2..4].iter().zip(["scores", "whole"]) {
+            let expected = value["attribution"][half][i].as_f64().unwrap();
+            assert!((cell.parse::<f64>().unwrap() - expected).abs() < 0.006, "{half} of {name}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn words_beyond_the_first_window_have_both_effects_too() {
+    let place = Place::new();
+    place.copy(std::path::Path::new(model()), "m");
+    // The whole is what the n-grams say, which read all of a text at once.
+    let mut config = place.json("m/config.json");
+    config["blend"] = serde_json::json!({ "attention": 0.0, "ngrams": 1.0 });
+    place.write("m/config.json", config.to_string());
+    let filler: String = (0..250).map(|i| format!("zq{i} ")).collect();
+    let end = ["The", "room", "was", "not", "clean"];
+    let value = place.run(&["explain", "m", &(filler.clone() + &end.join(" ")), "--json", "-"]).ok().json();
+    let class = value["attribution"]["class"].as_str().unwrap();
+    let log_odds = |text: &str| {
+        let row = place.run(&["predict", "m", "--json", "--top", "2", text]).ok().json();
+        let p =
+            row["top"].as_array().unwrap().iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64();
+        (p.unwrap() / (1.0 - p.unwrap())).ln()
+    };
+    let with = log_odds(&(filler.clone() + &end.join(" ")));
+    let beyond = value["attribution"]["beyond"].as_array().unwrap();
+    let mut differ = 0;
+    for (i, word) in beyond[beyond.len() - end.len()..].iter().enumerate() {
+        assert_eq!(word["text"], end[i]);
+        let left: Vec<&str> = end.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, word)| *word).collect();
+        let expected = with - log_odds(&(filler.clone() + &left.join(" ")));
+        let [own, whole] = ["score", "whole"].map(|name| word[name].as_f64().unwrap());
+        assert!((whole - expected).abs() < 1e-3, "{word}: {expected}");
+        differ += usize::from((own - whole).abs() > 0.01);
+    }
+    assert!(differ > 0, "nothing tells the two apart: {beyond:?}");
+}
+
+#[test]
+fn the_share_of_the_n_grams_is_what_it_is_said_to_be() {
+    let place = Place::new();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let labels: Vec<&serde_json::Value> =
+        value["probabilities"].as_array().unwrap().iter().map(|class| &class["label"]).collect();
+    let parts = &value["parts"];
+    let moved = |half: &str, weight: f64| {
+        let p = |label: &serde_json::Value| {
+            let class = parts[half].as_array().unwrap().iter().find(|class| class["label"] == *label).unwrap();
+            class["probability"].as_f64().unwrap()
+        };
+        weight * (p(labels[0]) / p(labels[1])).ln()
+    };
+    let weight = parts["attention_weight"].as_f64().unwrap();
+    let [network, ngrams] = [moved("attention", weight), moved("ngrams", 1.0 - weight)];
+    let expected = ngrams.abs() / (network.abs() + ngrams.abs());
+    let found = parts["ngram_share"].as_f64().unwrap();
+    assert!((found - expected).abs() < 1e-3, "{found} and {expected}");
+    assert_eq!(parts["against"], serde_json::json!([network < 0.0, ngrams < 0.0]));
+    let shown = place.run(&["explain", model(), TEXT, "--lang", "ja"]).ok().stdout;
+    assert!(shown.contains(&format!("n-gram モデル {:.0} %", 100.0 * found)), "{shown}");
+}
+
+#[test]
+fn the_page_is_one_file_that_asks_nothing_of_the_network() {
+    let place = Place::new();
+    for lang in ["en", "ja"] {
+        let run = place.run(&["explain", model(), TEXT, "--html", "why.html", "--lang", lang]).ok();
+        assert!(run.stderr.contains("why.html"), "{run:#?}");
+        let page = place.read("why.html");
+        assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
+        assert!(page.contains(&format!("<html lang=\"{lang}\"")) && page.contains("Content-Security-Policy"));
+        assert!(page.contains("default-src 'none'"), "the policy must refuse what it does not name");
+        assert!(!page.contains("unsafe-inline") && !page.contains("unsafe-eval"));
+        // A name of an XML vocabulary is no address that anything asks for.
+        let addresses = page.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xhtml", "");
+        for word in ["http://", "https://", "src=\"//", "@import", "url("] {
+            assert!(!addresses.contains(word), "the page holds {word}");
+        }
+        assert!(page.contains("部屋") || page.contains("\\u90e8\\u5c4b"));
+    }
+    assert_eq!(place.names("."), ["why.html"]);
+    // A text is data, whatever it holds.
+    let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
+    place.run(&["explain", model(), hostile, "--html", "why.html"]).ok();
+    let page = place.read("why.html");
+    assert!(!page.contains("</script><script>alert") && !page.contains("<img src=x"));
+}
+
+#[test]
+fn long_and_odd_texts_are_explained() {
+    let place = Place::new();
+    let long = "good but not cheap ".repeat(200);
+    for text in [long.as_str(), "。", "🎉", "a", "\u{301}", "\u{1f3fb}\u{200d}", "a\r\n\tb", "[CLS] <0x41>"] {
+        let run = place.run(&["explain", model(), text, "--html", "why.html", "--json", "why.json"]).ok();
+        if text != long {
+            continue;
+        }
+        // The effect of every word is there, of those too that are read after the first window.
+        let value = place.json("why.json");
+        let texts = |list: &serde_json::Value| -> Vec<String> {
+            list.as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap().to_owned()).collect()
+        };
+        let (read, beyond) = (texts(&value["words"]), texts(&value["attribution"]["beyond"]));
+        assert!(read.len() > 50 && beyond.len() > 300);
+        assert_eq!([&read[1..], &beyond].concat().join(" "), long.trim());
+        let scores = value["attribution"]["beyond"].as_array().unwrap().iter().map(|word| &word["score"]);
+        assert!(scores.clone().all(|score| score.as_f64().unwrap().is_finite()));
+        assert!(scores.clone().any(|score| score.as_f64().unwrap() != 0.0));
+        assert!(run.stdout.contains("of 800"), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn pictures_are_written_or_a_letter_without_a_font_is_named() {
+    let place = Place::new();
+    let english = "The room was not clean.";
+    let run = place.run(&["explain", model(), english, "--svg", "a.svg", "--png", "a.png"]);
+    if run.code == 2 && run.stderr.contains("no font is installed") {
+        eprintln!("SKIPPED: no fonts are installed");
+        return;
+    }
+    assert_eq!(run.code, 0, "{run:?}");
+    let svg = place.read("a.svg");
+    assert!(svg.starts_with("<svg") && !svg.contains("<text") && svg.contains("layer"), "{svg}");
+    assert!(std::fs::read(place.path("a.png")).unwrap().starts_with(b"\x89PNG"));
+    // The same bytes each time.
+    place.run(&["explain", model(), english, "--svg", "b.svg", "--png", "b.png"]).ok();
+    assert_eq!(svg, place.read("b.svg"));
+    assert_eq!(std::fs::read(place.path("a.png")).unwrap(), std::fs::read(place.path("b.png")).unwrap());
+    let odd = place.run(&["explain", model(), "room \u{10fffd} clean", "--png", "c.png"]);
+    assert_eq!(odd.code, 2, "{odd:?}");
+    assert!(odd.stderr.contains("U+10FFFD"), "{}", odd.stderr);
+    assert!(!place.path("c.png").exists());
+}

@@ -1,0 +1,130 @@
+//! What training leaves: the model folder, what it prints, and where it goes by default.
+
+use crate::common::{Place, csv, reviews, sha256};
+
+#[test]
+fn the_folder_is_complete_and_eval_agrees_with_it() {
+    let place = Place::new();
+    let rows = reviews(200);
+    place.write("train.csv", csv(&rows[..140]));
+    place.write("test.csv", csv(&rows[140..]));
+    let run =
+        place.run(&["train", "train.csv", "--test", "test.csv", "--out", "deep/model", "--epochs", "3", "--json"]).ok();
+    let metrics = run.json();
+    assert_eq!(metrics, place.json("deep/model/metrics.json"));
+    let names = [
+        "README.md",
+        "checkpoints",
+        "config.json",
+        "log.jsonl",
+        "metrics.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "trained-on.bin",
+    ];
+    assert_eq!(place.names("deep/model"), names);
+    assert_eq!(place.names("deep/model/checkpoints").len(), 2);
+
+    for name in ["accuracy", "macro_f1"] {
+        let value = metrics[name].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&value), "{name} {value}");
+        for part in ["attention", "ngrams", "majority"] {
+            assert!(metrics["parts"][part][name].is_f64(), "{part} {name}");
+        }
+    }
+    let eval = place.run(&["eval", "deep/model", "test.csv", "--json"]).ok().json();
+    assert_eq!(eval["rows"], 60);
+    assert_eq!(eval["accuracy"], metrics["accuracy"]);
+    assert_eq!(eval["macro_f1"], metrics["macro_f1"]);
+    assert_eq!(eval["scores"]["confusion"], metrics["scores"]["confusion"]);
+    assert_eq!(eval["parts"]["ngrams"]["accuracy"], metrics["parts"]["ngrams"]["accuracy"]);
+
+    // The scores are those of the predictions.
+    let predicted = place.run(&["predict", "deep/model", "--input", "test.csv", "--json"]).ok().json_lines();
+    let right = predicted.iter().filter(|row| row["label"] == row["input"]["label"]).count();
+    assert_eq!(right as f64 / 60.0, metrics["accuracy"].as_f64().unwrap());
+
+    let card = place.read("deep/model/README.md");
+    let percent = format!("{:.1} %", 100.0 * metrics["accuracy"].as_f64().unwrap());
+    for word in ["negative, positive", percent.as_str(), metrics["data_sha256"].as_str().unwrap(), "baseline", "Limits"]
+    {
+        assert!(card.contains(word), "“{word}” is missing: {card}");
+    }
+    let log = place.read("deep/model/log.jsonl");
+    let epochs: Vec<u64> = log
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter_map(|line| line["valid_macro_f1"].is_f64().then(|| line["epoch"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(epochs, [1, 2, 3]);
+}
+
+#[test]
+fn what_people_need_is_said_before_and_after() {
+    let place = Place::new();
+    let run = place.train_small("model", &[]);
+    for word in
+        ["rows ", "classes ", "lengths ", "parameters", "expected time", "memory", "baseline", "epoch   2", "done in"]
+    {
+        assert!(run.stderr.contains(word), "“{word}” is missing: {run:#?}");
+    }
+    for word in [
+        "this model",
+        "n-grams, linear",
+        "most frequent class",
+        "precision",
+        "95 % interval",
+        "true ↓",
+        "chumoku predict model",
+    ] {
+        assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
+    }
+    // No terminal: no bars, no colours.
+    assert!(!(run.stdout + &run.stderr).contains(['\u{1b}', '\r']));
+    let eval = place.run(&["eval", "model", "reviews.csv"]).ok();
+    assert!(eval.stdout.contains("100 rows") && eval.stdout.contains("transformer alone"), "{eval:#?}");
+}
+
+#[test]
+fn default_names_count_up_and_force_replaces() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(80)));
+    let train = |more: &[&str]| place.run(&[&["train", "reviews.csv", "--epochs", "1"], more].concat()).ok();
+    let weights = |out: &str| sha256(&place.path(out).join("model.safetensors"));
+    train(&[]);
+    let run = train(&["--seed", "2"]);
+    assert!(run.stderr.contains("the model is in chumoku-model-2"), "{run:#?}");
+    assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
+    let first = weights("chumoku-model");
+    assert_ne!(first, weights("chumoku-model-2"));
+    // Replaced on demand, and nothing is left beside it.
+    train(&["--seed", "2", "--out", "chumoku-model", "--force"]);
+    assert_eq!(weights("chumoku-model"), weights("chumoku-model-2"));
+    assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
+    // A finished run, resumed, is finished.
+    train(&["--seed", "2", "--resume"]);
+    assert_eq!(weights("chumoku-model-2"), weights("chumoku-model"));
+    // Wherever the command is called from.
+    let inside = place.shell("cd chumoku-model-2 && chumoku train ../reviews.csv --epochs 1 --out . --force").ok();
+    assert!(inside.stderr.contains("the model is in ."), "{inside:#?}");
+    assert_eq!(weights("chumoku-model-2"), first);
+    assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
+}
+
+#[test]
+fn without_data_it_trains_on_the_built_in_reviews() {
+    let place = Place::new();
+    let run = place.run(&["train", "--epochs", "2"]).ok();
+    assert!(
+        run.stderr.contains("built-in reviews") && run.stderr.contains("700 to train on, 100 to validate, 200 to test")
+    );
+    assert!(run.stdout.contains("On 200 rows that training never saw"), "{run:#?}");
+    for word in
+        ["One of them, explained", "Attention: layer", "chumoku train your-file.csv", "chumoku predict chumoku-model"]
+    {
+        assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
+    }
+    let info = place.run(&["info"]).ok();
+    assert!(info.stdout.contains("threads") && info.stdout.contains("instructions"), "{info:#?}");
+    assert!(place.run(&["info", "--json"]).ok().json()["isa"]["active"].is_string());
+}

@@ -1,0 +1,266 @@
+//! Any number of labels a text: recognised, trained, used, questioned, scored; exact and resumable; and what is refused.
+
+use crate::common::{Page, Place, sha256};
+use chumoku::TextClassifier;
+
+const TOPICS: [(&str, [&str; 4]); 4] = [
+    ("food", ["soup", "bread", "dinner", "coffee"]),
+    ("staff", ["waiter", "staff", "manager", "cook"]),
+    ("price", ["price", "bill", "cost", "fee"]),
+    ("noise", ["noise", "music", "shouting", "traffic"]),
+];
+
+/// Texts about none, one or two things, each with a word for it.
+fn rows(n: usize) -> Vec<(String, Vec<&'static str>)> {
+    let mut state = 7;
+    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let row = |i: usize| {
+        let mut labels: Vec<usize> = (0..pick(3)).map(|_| pick(4)).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        let words: Vec<&str> = labels.iter().map(|&topic| TOPICS[topic].1[pick(4)]).collect();
+        let text = format!(
+            "Visit {i}: we remember the {} of that {} day.",
+            words.join(" and the "),
+            ["long", "short", "warm"][i % 3]
+        );
+        (text.replace("the  of", "mood of"), labels.into_iter().map(|topic| TOPICS[topic].0).collect())
+    };
+    (0..n).map(row).collect()
+}
+
+fn json_lines(rows: &[(String, Vec<&str>)]) -> String {
+    rows.iter().map(|(text, labels)| format!("{}\n", serde_json::json!({ "text": text, "labels": labels }))).collect()
+}
+
+fn trained(place: &Place, out: &str, more: &[&str]) -> crate::common::Run {
+    let rows = rows(500);
+    place.write("train.jsonl", json_lines(&rows[..400]));
+    place.write("test.jsonl", json_lines(&rows[400..]));
+    let args = ["train", "train.jsonl", "--test", "test.jsonl", "--epochs", "3", "--out", out];
+    place.run(&[&args[..], more].concat()).ok()
+}
+
+#[test]
+fn texts_get_their_labels() {
+    let place = Place::new();
+    let run = trained(&place, "model", &[]);
+    for part in ["task      labels: several labels a text: it holds lists", "labels    4, ", "rows without any"] {
+        assert!(run.stderr.contains(part), "{part}: {run:#?}");
+    }
+    for part in ["On 100 rows that training never saw", "micro-F1", "baseline: n-grams", "commonest label", "threshold"]
+    {
+        assert!(run.stdout.contains(part), "{part}: {run:#?}");
+    }
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+    let metrics = place.json("model/metrics.json");
+    assert!(metrics["micro_f1"].as_f64().unwrap() > 0.95, "{metrics}");
+    assert_eq!(metrics["labels"], serde_json::json!(["food", "noise", "price", "staff"]));
+    for part in ["attention", "ngrams", "most_frequent"] {
+        assert!(metrics["parts"][part]["micro_f1"].is_number(), "{part}");
+    }
+    let config = place.json("model/config.json");
+    assert_eq!(config["problem"]["kind"], "labels");
+    assert_eq!(config["problem"]["thresholds"].as_array().unwrap().len(), 4);
+    assert!(place.read("model/README.md").contains("4 labels"));
+
+    let both = place.run(&["train", "test.jsonl", "--test", "test.jsonl", "--epochs", "1", "--out", "both"]).ok();
+    assert!(both.stderr.contains("100 of 100 test rows have a text that is also in the training file"), "{both:#?}");
+
+    // The scores again, and what they are scores of.
+    let eval = place.run(&["eval", "model", "test.jsonl", "--json"]).ok().json();
+    assert_eq!(
+        (&eval["rows"], &eval["rows_trained_on"], &eval["micro_f1"]),
+        (&100.into(), &0.into(), &metrics["micro_f1"])
+    );
+    assert_eq!(eval["scores"], metrics["scores"]);
+    let shown = place.run(&["eval", "model", "test.jsonl"]).ok();
+    assert!(shown.stdout.contains("sample-F1") && shown.stdout.contains("food"), "{shown:#?}");
+    let predicted = place.run(&["predict", "model", "--input", "test.jsonl", "--json"]).ok().json_lines();
+    let (mut right, mut said, mut there) = (0, 0, 0);
+    for row in &predicted {
+        let found: Vec<&str> = row["labels"].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap()).collect();
+        let truth: Vec<&str> = row["input"]["labels"].as_array().unwrap().iter().map(|l| l.as_str().unwrap()).collect();
+        right += found.iter().filter(|label| truth.contains(label)).count();
+        said += found.len();
+        there += truth.len();
+        let p: Vec<f64> =
+            row["labels"].as_array().unwrap().iter().map(|l| l["probability"].as_f64().unwrap()).collect();
+        assert!(p.is_sorted_by(|a, b| a >= b), "{row}");
+    }
+    assert!((2.0 * right as f64 / (said + there) as f64 - metrics["micro_f1"].as_f64().unwrap()).abs() < 1e-9);
+}
+
+#[test]
+fn answers_have_every_form() {
+    let place = Place::new();
+    trained(&place, "model", &[]);
+    let both = "we remember the soup and the bill of that day.";
+    let one = place.run(&["predict", "model", "--json", both]).ok().json();
+    let names = |row: &serde_json::Value| -> Vec<String> {
+        let labels = row["labels"].as_array().unwrap();
+        let mut names: Vec<String> = labels.iter().map(|l| l["label"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&one), ["food", "price"], "{one}");
+    let top = place.run(&["predict", "model", "--json", "--top", "4", both]).ok().json();
+    assert_eq!(names(&top), ["food", "noise", "price", "staff"]);
+    let none = place.run(&["predict", "model", "we remember the mood of that warm day."]).ok();
+    assert!(none.stdout.starts_with("(no label)\t"), "{none:#?}");
+    let plain = place.run(&["predict", "model", both]).ok();
+    assert!(plain.stdout.contains("food\t") && plain.stdout.contains("price\t"), "{plain:#?}");
+    // A column of labels, as training reads them.
+    place.write("in.csv", format!("id,text\n1,\"{both}\"\n2,we remember the mood of that warm day.\n"));
+    let columns = place.run(&["predict", "model", "--input", "in.csv"]).ok();
+    let lines: Vec<&str> = columns.stdout.lines().collect();
+    assert_eq!(lines[0], "id,text,labels,error");
+    assert!(lines[1].ends_with(",food|price,") || lines[1].ends_with(",price|food,"), "{columns:#?}");
+    assert!(lines[2].ends_with(",,"), "{columns:#?}");
+    // Each text's answer is its own.
+    let others = "we remember the traffic. ".repeat(40);
+    let among = place.run(&["predict", "model", "--json", &others, both, "the cook"]).ok().json_lines();
+    assert_eq!(among[1]["labels"], one["labels"]);
+
+    let why = place.run(&["explain", "model", both, "--json", "-", "--html", "why.html"]).ok().json();
+    why["probabilities"].as_array().unwrap().iter().for_each(|p| assert!(p["probability"].as_f64().unwrap() <= 1.0));
+    let sum: f64 = why["probabilities"].as_array().unwrap().iter().map(|p| p["probability"].as_f64().unwrap()).sum();
+    assert!(sum > 1.3, "labels do not share a probability: {why}");
+    let word = |name: &str| why["words"].as_array().unwrap().iter().position(|w| w["text"] == name).unwrap();
+    let effects = why["attribution"]["whole"].as_array().unwrap();
+    let [soup, bill] = ["soup", "bill"].map(|name| effects[word(name)].as_f64().unwrap());
+    let own = if why["label"] == "food" { soup } else { bill };
+    assert!(own > 1.0 && own == soup.max(bill), "{soup} {bill}: {why}");
+    assert!(place.read("why.html").contains("food"));
+}
+
+#[test]
+fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
+    let place = Place::new();
+    trained(&place, "one", &["--threads", "1"]);
+    trained(&place, "two", &["--threads", "2"]);
+    let args = ["train", "train.jsonl", "--test", "test.jsonl", "--epochs", "3", "--out", "killed", "--threads", "2"];
+    place.run_in_spite_of_kills(&args);
+    for other in ["two", "killed"] {
+        for name in ["model.safetensors", "config.json", "metrics.json"] {
+            assert_eq!(
+                sha256(&place.path(&format!("one/{name}"))),
+                sha256(&place.path(&format!("{other}/{name}"))),
+                "{other} {name}"
+            );
+        }
+    }
+    // What is saved is what is loaded.
+    let model = TextClassifier::load(&place.path("one")).unwrap();
+    model.save(&place.path("again")).unwrap();
+    assert_eq!(sha256(&place.path("one/model.safetensors")), sha256(&place.path("again/model.safetensors")));
+    assert_eq!(place.json("one/config.json"), place.json("again/config.json"));
+}
+
+#[test]
+fn fast_text_lines_and_separated_columns_are_asked_for_or_recognised() {
+    let place = Place::new();
+    let rows = rows(200);
+    let with: Vec<_> = rows.iter().filter(|(_, labels)| !labels.is_empty()).collect();
+    let fast: String = with
+        .iter()
+        .map(|(text, labels)| labels.iter().map(|label| format!("__label__{label} ")).collect::<String>() + text + "\n")
+        .collect();
+    place.write("train.txt", fast);
+    let run = place.run(&["train", "train.txt", "--epochs", "1", "--out", "fast", "--model", "gru"]).ok();
+    assert!(run.stderr.contains("labels in front of each text"), "{run:#?}");
+    let slashed: String = with.iter().map(|(text, labels)| format!("{text}\t{}\n", labels.join("/"))).collect();
+    place.write("train.tsv", format!("text\ttopics\n{slashed}"));
+    let words = ["train", "train.tsv", "--separator", "/", "--label", "topics", "--epochs", "1", "--out", "slashed"];
+    place.run(&words).ok();
+    assert_eq!(place.json("slashed/metrics.json")["labels"], place.json("fast/metrics.json")["labels"]);
+    // One class a text, if that is said.
+    let refused = place.refuses(&["train", "train.txt", "--task", "classify", "--out", "x"], &["--task labels"]);
+    assert!(refused.stderr.contains("train.txt:"), "{refused:#?}");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let place = Place::new();
+    trained(&place, "model", &[]);
+    place.train_small("classes", &[]);
+    place.write("half.jsonl", json_lines(&rows(40)) + "{\"text\": \"one more\", \"labels\": [\"food\", 3]}\n");
+    place.refuses(&["train", "half.jsonl", "--out", "x"], &["half.jsonl:41", "a list of texts"]);
+    place
+        .write("empty-name.jsonl", json_lines(&rows(40)) + "{\"text\": \"one more\", \"labels\": [\"food\", \" \"]}\n");
+    place.refuses(&["train", "empty-name.jsonl", "--out", "x"], &["empty-name.jsonl:41", "a list of texts"]);
+    place.write("latin.tsv", b"text\tlabels\none\ta|b\ncaf\xe9\tb\ntwo\ta\nthree\tb\n");
+    place.refuses(&["train", "latin.tsv", "--separator", "|", "--out", "x"], &["latin.tsv:3", "--encoding"]);
+    place.write("nothing.tsv", "");
+    place.refuses(&["train", "nothing.tsv", "--task", "labels", "--out", "x"], &["nothing.tsv"]);
+    place.write("few.tsv", "text\tlabels\none\ta|b\n");
+    place.refuses(&["train", "few.tsv", "--separator", "|", "--out", "x"], &["few.tsv", "at least 4 rows"]);
+    place.refuses(&["train", "train.jsonl", "--labels", "food,price", "--out", "x"], &["food"]);
+    place.refuses(&["train", "--task", "labels"], &["no built-in data"]);
+    place.refuses(&["train", "train.jsonl", "--task", "lm", "--separator", ",", "--out", "x"], &["--separator"]);
+    place.write(
+        "new.jsonl",
+        "{\"text\": \"a text\", \"labels\": [\"food\", \"weather\"]}\n{\"text\": \"b\", \"labels\": []}\n",
+    );
+    place.refuses(&["eval", "model", "new.jsonl"], &["new.jsonl:1", "weather"]);
+    place.refuses(&["eval", "classes", "test.jsonl"], &["labels"]);
+    // A folder whose thresholds are not those of its labels.
+    let config = place.read("model/config.json");
+    let mut value: serde_json::Value = serde_json::from_str(&config).unwrap();
+    value["problem"]["thresholds"].as_array_mut().unwrap().pop();
+    place.write("model/config.json", value.to_string());
+    place.refuses(&["predict", "model", "a text"], &["config.json", "threshold"]);
+}
+
+/// Fine-tuned, the folder is one that other programs read; and one that others wrote is read.
+#[test]
+fn a_pretrained_encoder_learns_labels() {
+    let place = Place::with_bert();
+    let words = ["good film", "bad food", "the film was good", "the food was bad", "good food", "bad film"];
+    let row = |i: usize| {
+        let text = words[i % 6];
+        let labels: Vec<&str> =
+            ["good", "bad", "film", "food"].into_iter().filter(|word| text.contains(word)).collect();
+        format!("{text}{}\t{}\n", " was".repeat(i / 6 % 5), labels.join("|"))
+    };
+    place.write("rows.tsv", format!("text\tlabels\n{}", (0..120).map(row).collect::<String>()));
+    let args = ["train", "rows.tsv", "--separator", "|", "--from", "bert", "--epochs", "1", "--out"];
+    place.run(&[&args[..], &["model"]].concat()).ok();
+    place.run(&[&args[..], &["again", "--threads", "1"]].concat()).ok();
+    assert_eq!(sha256(&place.path("model/model.safetensors")), sha256(&place.path("again/model.safetensors")));
+    let mut config = place.json("model/config.json");
+    assert_eq!(config["problem_type"], "multi_label_classification");
+    assert_eq!(config["id2label"]["0"], "bad");
+    let all = place.run(&["predict", "model", "--json", "--top", "4", "the film was good"]).ok().json();
+    assert_eq!(all["labels"].as_array().unwrap().len(), 4);
+    let network = place.run(&["explain", "model", "the film was good", "--json", "-"]).ok().json();
+    // As another program would have written it: the network alone, thresholds of a half.
+    let ours = config.as_object_mut().unwrap().remove("chumoku").expect("settings of our own");
+    assert_eq!(ours["problem"]["kind"], "labels");
+    place.write("model/config.json", config.to_string());
+    let alone = place.run(&["predict", "model", "--json", "--top", "4", "the film was good"]).ok().json();
+    for label in alone["labels"].as_array().unwrap() {
+        let of_half = network["parts"]["attention"].as_array().unwrap();
+        let expected = of_half.iter().find(|p| p["label"] == label["label"]).unwrap();
+        let [found, expected] = [label, expected].map(|p| p["probability"].as_f64().unwrap());
+        // The folder's own precision is another than that of training.
+        assert!((found - expected).abs() < 0.02, "{label} {expected}");
+    }
+    let predicted = place.run(&["predict", "model", "--json", "the film was good"]).ok().json();
+    let above = |label: &&serde_json::Value| label["probability"].as_f64().unwrap() >= 0.5;
+    let expected: Vec<&serde_json::Value> = alone["labels"].as_array().unwrap().iter().filter(above).collect();
+    assert_eq!(predicted["labels"].as_array().unwrap().iter().collect::<Vec<_>>(), expected);
+    config["problem_type"] = "regression".into();
+    place.write("model/config.json", config.to_string());
+    place.refuses(&["predict", "model", "a film"], &["config.json", "problem_type", "regression"]);
+}
+
+/// The file and the commands of `docs/labels.md`, as a reader pastes them.
+#[test]
+fn the_page_is_true() {
+    let place = Place::new();
+    let page = Page::of("labels.md");
+    place.write("visits.csv", page.block("csv"));
+    assert_eq!(page.follow(&place).len(), 3);
+    assert_eq!(place.json("visits/metrics.json")["labels"], serde_json::json!(["food", "noise", "price", "staff"]));
+}

@@ -1,0 +1,374 @@
+//! The language in which people are spoken to.
+
+use crate::common::Place;
+use unicode_width::UnicodeWidthStr;
+
+#[test]
+fn the_flag_goes_before_the_environment_and_english_is_the_default() {
+    let place = Place::new();
+    let text = |args: &[&str], language: Option<&str>| {
+        let mut command = place.command(args);
+        if let Some(language) = language {
+            command.env("LANG", language);
+        }
+        String::from_utf8(command.output().expect("runs").stdout).expect("UTF-8")
+    };
+    let example = ["trace", "--example", "book"];
+    let japanese = ["trace", "--example", "book", "--lang", "ja"];
+    let english = ["trace", "--example", "book", "--lang", "en"];
+    // Of the example's own words some are Japanese; the heading over the weights is ours.
+    assert!(text(&japanese, None).contains("重み") && !text(&english, None).contains("重み"));
+    assert_eq!(text(&example, None), text(&english, None));
+    assert_eq!(text(&example, Some("C.UTF-8")), text(&english, None));
+    assert_eq!(text(&example, Some("ja_JP.UTF-8")), text(&japanese, None));
+    assert_eq!(text(&english, Some("ja_JP.UTF-8")), text(&english, None));
+    // Before the command as well as behind it.
+    assert_eq!(text(&["--lang", "ja", "trace", "--example", "book"], None), text(&japanese, None));
+}
+
+/// What the command says in Japanese, and that it refuses.
+fn refused(place: &Place, args: &[&str]) -> String {
+    let run = crate::common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
+    assert_eq!(run.code, 2, "{run:#?}");
+    assert!(run.stdout.is_empty() && run.stderr.lines().count() == 1, "{run:#?}");
+    assert!(run.stderr.starts_with("エラー: "), "{run:#?}");
+    run.stderr
+}
+
+#[test]
+fn what_is_wrong_with_a_command_line_is_said_in_japanese() {
+    let place = Place::new();
+    let says = |args: &[&str], parts: &[&str]| {
+        let said = refused(&place, args);
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: expected {part:?} in {said}");
+        }
+        // Only names are left of English: no sentence of clap's.
+        for word in ["expected", "error", "invalid", "unexpected", "required", "cannot", "found", "tip:"] {
+            assert!(!said.contains(word), "{args:?}: {word:?} in {said}");
+        }
+    };
+    says(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs のことですか"]);
+    says(&["train", "x.csv", "--epochs", "0"], &["--epochs <N>", "“0”", "1 以上の整数が必要ですが、0 です"]);
+    says(&["train", "x.csv", "--seed", "x"], &["--seed <N>", "数が必要です"]);
+    says(&["train", "x.csv", "--threads", "0"], &["--threads <N>", "1 から 1024 までの整数"]);
+    says(&["train", "x.csv", "--precision", "low"], &["“low”", "highest, high, medium"]);
+    says(&["train", "x.csv", "y.csv"], &["“y.csv”"]);
+    says(&["trian", "x.csv"], &["“trian”", "train"]);
+    says(&["eval", "m"], &["<DATA>", "必要な引数がありません"]);
+    says(&["predict", "m", "text", "--input", "x.csv"], &["同時に使えません", "--input <FILE>"]);
+    says(&["explain", "m", "t", "--lang", "fr"], &["“fr”", "en, ja"]);
+    says(&["train", "--seed"], &["--seed <N>", "値がありません"]);
+}
+
+#[test]
+fn faults_of_files_are_said_in_japanese() {
+    let place = Place::new();
+    place.write("bytes.csv", b"text,label\nabc,\x82\xa0\n");
+    place.write("empty.csv", "");
+    assert!(refused(&place, &["train", "missing.csv"]).contains("その名前のファイルがありません"));
+    assert!(refused(&place, &["train", "empty.csv"]).contains("ファイルが空です"));
+    assert!(refused(&place, &["train", "bytes.csv"]).contains("UTF-8 でないバイト"));
+}
+
+#[test]
+fn faults_of_worked_examples_are_said_in_japanese() {
+    let place = Place::new();
+    let says = |example: &str, part: &str| {
+        place.write("example.json", example);
+        let said = refused(&place, &["trace", "--input", "example.json"]);
+        assert!(said.contains(part), "{example}: expected {part:?} in {said}");
+        // Only names are left of English.
+        for word in ["expected", "found", "known", "no claims", "reading", "tracing"] {
+            assert!(!said.contains(word), "{example}: {word:?} in {said}");
+        }
+    };
+    assert!(refused(&place, &["trace", "--example", "bok"]).contains("bok という計算例はありません"));
+    says(r#"{"input": {}}"#, "不明なキー “input” があります");
+    says(r#"{"inputs": {"Z": []}}"#, "inputs に不明なキー “Z” があります");
+    says(r#"{"inputs": {"Q": [[1]], "Q": [[1]]}}"#, "inputs にキー “Q” が二つあります");
+    says(r#"{"claims": {}}"#, "キー “inputs”（出発点となる行列）がありません");
+    says(r#"{"inputs": {"Q": [[1, 2], [3]]}}"#, "inputs.Q[2]: 1 行目と同じく数値が 2 個必要ですが、1 個です");
+    says(r#"{"inputs": {"Q": [[1, "x"]]}}"#, "inputs.Q[1][2]: 0.50 のような数値が必要ですが、“x” です");
+    says(r#"{"inputs": {"Q": [[1]]}, "options": {"num_heads": "2"}}"#, "options.num_heads: 1 以上の整数が必要ですが");
+    says(r#"{"inputs": {"Q": [[1]]}}"#, "inputs から導けるものがありません");
+    says(r#"{"positions": {"d_model": 4}}"#, "主張がありません");
+    says(r#"{"positions": {"d_model": 4}, "claims": {"wave": 1}}"#, "使えるキーは wavelength_0, wavelength_1 です");
+    says(r#"{"positions": {"d_model": 400}, "claims": {"x": 1}}"#, "wavelength_0 から wavelength_199 まで");
+    says(
+        r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}, "claims": {"scores": [[1]]}}"#,
+        "Q は 1×2、K は 1×1 です。Q と Kᵀ を掛けるには列の数が同じでなければなりません",
+    );
+}
+
+/// Words that a Japanese text may hold as they are: names of programs, formats and units, what flags and commands take,
+/// and what the tests' own files, folders and columns are called.
+const NAMES: &str = "chumoku Chumoku CSV TSV JSONL JSON Parquet fastText UTF UTF-8 UTF-16 gzip zip Excel NUL n-gram MiB nat \
+    BLEU euc-jp lm classify translate predict bench iconv jq os error subwords characters label probability text nothing missing \
+    reviewed ja en model words book pairs amx scalar ROC";
+
+/// A line without what is no prose: what stands in quotes, placeholders, the values that a flag has, what follows a flag
+/// or the name of the command, and signatures of scores.
+fn prose(line: &str) -> String {
+    let mut line: String = line.split('`').step_by(2).collect();
+    for (open, close) in [("“", "”"), ("<", ">"), ("使える値: ", "。")] {
+        while let Some((before, (_, behind))) =
+            line.split_once(open).and_then(|(before, rest)| Some((before, rest.split_once(close)?)))
+        {
+            line = format!("{before} {behind}");
+        }
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_said = |(at, word): &(usize, &&str)| {
+        let before = at.checked_sub(1).map_or("", |at| words[at]);
+        !word.contains('|') && !before.contains("--") && before != "chumoku"
+    };
+    words.iter().enumerate().filter(is_said).map(|(_, word)| format!("{word} ")).collect()
+}
+
+/// The first line of `said` in which an English word stands that is no name, or that is wider than a terminal. Commands to
+/// run are no prose, and an error is one line however long it is.
+fn fault(said: &str) -> Option<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./\\".contains(c);
+    said.lines().filter(|line| !line.trim_start().starts_with("chumoku ")).find_map(|line| {
+        let prose = prose(line);
+        let mut words = prose.split(|c| !is_part(c)).map(|word| word.trim_end_matches(['.', '/', '-']));
+        let is_word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
+        let is_english = |word: &&str| is_word(word) && !word.starts_with('-') && !NAMES.split(' ').any(|n| n == *word);
+        if let Some(word) = words.find(is_english) {
+            return Some(format!("“{word}” in: {line}"));
+        }
+        let is_wide = line.width() > 80 && !line.starts_with("エラー: ");
+        is_wide.then(|| format!("{} columns: {line}", line.width()))
+    })
+}
+
+#[test]
+fn what_is_no_japanese_is_found() {
+    assert_eq!(fault("行数      学習 80、検証 10、テスト 10\n"), None);
+    assert_eq!(fault("  chumoku predict model \"some text\"\n"), None);
+    assert_eq!(fault("データ    reviews.csv: CSV、見出し行あり（--task で変更できます）\n"), None);
+    assert_eq!(fault("エラー: --model gru: `chumoku train` が必要です（例: chumoku train x.csv --task lm）"), None);
+    assert!(fault("行数      80 to train on\n").unwrap().contains("“to”"));
+    assert!(fault("エラー: x.csv: expected a file\n").unwrap().contains("expected"));
+    assert!(fault("rows      学習 80\n").unwrap().contains("rows"));
+    assert!(fault(&"あ".repeat(41)).unwrap().contains("82 columns"));
+    assert_eq!(fault(&format!("エラー: {}", "あ".repeat(41))), None);
+}
+
+/// Ways of asking for Japanese.
+const ASKING: [(&[&str], Option<&str>); 2] = [(&["--lang", "ja"], None), (&[], Some("ja_JP.UTF-8"))];
+
+/// What a command says on both streams. It must succeed.
+fn said(place: &Place, args: &[&str], (flags, language): (&[&str], Option<&str>)) -> String {
+    let mut command = place.command(&[args, flags].concat());
+    if let Some(language) = language {
+        command.env("LANG", language);
+    }
+    let run = crate::common::Run::of(command.output().unwrap());
+    assert_eq!(run.code, 0, "{args:?}: {run:#?}");
+    run.stdout + "\n" + &run.stderr
+}
+
+/// Reviews in Japanese: one text with two labels, one class rare.
+fn reviewed(rows: usize) -> String {
+    let things = ["部屋", "朝食", "対応", "場所", "風呂"];
+    let labels = [("良かったです", "良い"), ("ひどかったです", "悪い"), ("普通でした", "普通")];
+    let mut out = "本文,評価\nまあまあでした,良い\nまあまあでした,悪い\n".to_owned();
+    for i in 0..rows {
+        let (said, label) = labels[if i % 9 == 8 { 2 } else { i % 2 }];
+        out += &format!("{}は{}回目も{said}。,{label}\n", things[i * 3 % 5], i + 1);
+    }
+    out
+}
+
+#[test]
+fn training_scores_and_answers_are_said_in_japanese() {
+    let place = Place::new();
+    place.write("reviewed.csv", reviewed(120));
+    place.write("again.csv", reviewed(20));
+    place.write("broken.csv", "本文,評価\n部屋は良かったです。,良い\n  ,悪い\n朝食,良い,余分\n\"風呂は\"ひどい,悪い\n");
+    let book: String = (0..400).map(|i| format!("第{i}章。吾輩は猫である、名前はまだ無い。\n")).collect();
+    place.write("book.txt", book);
+    let pairs: String = (0..60).map(|i| format!("{i}番目の日\t{i}日\n")).collect();
+    place.write("pairs.tsv", format!("ja\ten\n{pairs}"));
+    for (asking, asked) in ASKING.into_iter().enumerate() {
+        let out = |name: &str| format!("{name}-{asking}");
+        let says = |args: &[&str], parts: &[&str]| {
+            let said = said(&place, args, asked);
+            if let Some(fault) = fault(&said.replace(&format!("-{asking}"), "")) {
+                panic!("{args:?}: {fault}\nin\n{said}");
+            }
+            for part in parts {
+                assert!(said.contains(part), "{args:?}: expected {part:?} in\n{said}");
+            }
+        };
+        let model = out("model");
+        says(
+            &["train", "reviewed.csv", "--test", "again.csv", "--out", &model, "--epochs", "2"],
+            &[
+                "行数 ",
+                "エポック   1  損失 ",
+                "正解率",
+                "計画 ",
+                "複数のラベル",
+                "警告: テストデータの",
+                "助言",
+                "完了しました",
+            ],
+        );
+        says(&["eval", &model, "again.csv"], &["22 行", "このモデル", "正解 ↓", "警告: 22 行のうち"]);
+        // Rows of a file are as wide as they are.
+        let answers = ["predict", &model, "--input", "broken.csv"];
+        let told = said(&place, &answers, asked);
+        let talk: String = told.lines().filter(|line| !line.contains(',')).map(|line| line.to_owned() + "\n").collect();
+        assert_eq!(fault(&talk), None, "{told}");
+        assert!(told.contains("broken.csv:3: テキストを読めません。文字が必要ですが、空です"), "{told}");
+        assert!(told.contains("未回答") && told.contains("最初の理由: broken.csv:3"), "{told}");
+        let skipping = [&answers[..], &["--skip-bad-rows"]].concat();
+        says(&skipping, &["3 行を除きました。最初の理由: "]);
+        let words = out("words");
+        says(&["train", "reviewed.csv", "--model", "ngrams", "--out", &words], &["n-gram", "助言"]);
+        says(&["eval", &words, "again.csv"], &["22 行"]);
+        let book = out("book");
+        says(
+            &["train", "book.txt", "--out", &book, "--epochs", "1"],
+            &["タスク", "内訳", "パープレキシティ（文字あたり）"],
+        );
+        says(&["eval", &book, "book.txt"], &["トークン", "損失"]);
+        let pairs = out("pairs");
+        says(&["train", "pairs.tsv", "--out", &pairs, "--epochs", "1"], &["組数", "完全一致", "正解"]);
+        says(&["eval", &pairs, "pairs.tsv"], &["60 組、ビーム幅 5"]);
+        for name in [&model, &words, &book, &pairs] {
+            let card = place.read(&format!("{name}/README.md"));
+            let prose: String =
+                card.lines().map(|line| line.split('`').step_by(2).collect::<String>() + "\n").collect();
+            // Paragraphs of Markdown are lines of any length.
+            let prose = prose.replace('。', "。\n").replace('（', "\n（");
+            assert_eq!(fault(&prose).filter(|fault| fault.starts_with('“')), None, "{card}");
+            assert!(card.contains("## 限界"), "{card}");
+        }
+        // A Japanese card is known for one, and the model may be replaced by whoever speaks whatever.
+        let again = ["train", "reviewed.csv", "--model", "ngrams", "--out"];
+        for (name, (flags, language)) in
+            [(&model, asked), (&words, ASKING[1 - asking]), (&book, (&["--lang", "en"][..], None))]
+        {
+            said(&place, &[&again[..], &[name, "--force"]].concat(), (flags, language));
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_japanese() {
+    let place = Place::new();
+    place.write("reviewed.csv", reviewed(40));
+    said(&place, &["train", "reviewed.csv", "--model", "ngrams", "--out", "model"], (&[], None));
+    place.write("ragged.csv", "text,label\n一,良い\n二\n三,悪い\n");
+    place.write("open.csv", "text,label\n一,良い\n\"二,悪い\n");
+    place.write("stray.csv", "text,label\n\"一\"つ,良い\n二,悪い\n");
+    place.write("tabs.tsv", "text\tlabel\n一\t良い\n二\t悪い\t余分\n");
+    place.write("bad.jsonl", "{\"text\": \"一\", \"label\": }\n");
+    place.write("cut.jsonl", "{\"text\": \"一\"\n");
+    place.write("list.jsonl", "[{\"text\": \"一\"}]\n");
+    place.write(
+        "nested.jsonl",
+        "{\"text\": {\"a\": 1}, \"label\": \"良い\"}\n{\"text\": \"一\", \"label\": \"悪い\"}\n",
+    );
+    place.write("book.xlsx", b"PK\x03\x04 and more");
+    place.write("cut.csv.gz", [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b]);
+    place.write(
+        "one.csv",
+        "text,label\n一,良い\n二,良い\n三,良い\n四,良い\n五,良い\n六,良い\n七,良い\n八,良い\n九,良い\n十,良い\n",
+    );
+    place.write("few.csv", "text,label\n一,良い\n二,悪い\n");
+    place.write("header.csv", "text,label\n");
+    place.write("unlike.csv", "text,label\n一,良い\n二,良くない\n");
+    place.write("none.csv", "a,b\n1,2\n3,4\n");
+    place.write("nul.csv", b"text,label\na\0b,1\n");
+    place.write("not.parquet", "text");
+    std::fs::create_dir_all(place.path("nothing")).unwrap();
+    let cases: &[&[&str]] = &[
+        &["train", "reviewd.csv"],
+        &["train", "."],
+        &["train", "ragged.csv"],
+        &["train", "open.csv"],
+        &["train", "stray.csv"],
+        &["train", "tabs.tsv"],
+        &["train", "bad.jsonl"],
+        &["train", "cut.jsonl", "--task", "classify"],
+        &["train", "list.jsonl"],
+        &["train", "nested.jsonl", "--task", "classify"],
+        &["train", "book.xlsx"],
+        &["train", "cut.csv.gz"],
+        &["train", "one.csv"],
+        &["train", "few.csv"],
+        &["train", "header.csv"],
+        &["train", "none.csv"],
+        &["train", "nul.csv"],
+        &["train", "not.parquet"],
+        &["train", "reviewed.csv", "--label", "評判"],
+        &["train", "reviewed.csv", "--text", "評価", "--label", "評価"],
+        &["train", "reviewed.csv", "--encoding", "shift-jis2"],
+        &["train", "reviewed.csv", "--encoding", "utf-32"],
+        &["train", "reviewed.csv", "--task", "translate", "--tokens", "words"],
+        &["train", "--task", "lm"],
+        &["train", "few.csv", "--task", "lm"],
+        &["train", "few.csv", "--task", "translate"],
+        &["train", "reviewed.csv", "--out", "model"],
+        &["train", "reviewed.csv,few.csv"],
+        &["train", "reviewed.csv", "--model", "ngrams", "--epochs", "3"],
+        &["train", "reviewed.csv", "--model", "gru", "--task", "translate"],
+        &["eval", "model", "unlike.csv"],
+        &["eval", "nothing", "few.csv"],
+        &["eval", "missing", "few.csv"],
+        &["predict", "model", ""],
+        &["predict", "model", "--input", "reviewed.csv", "--delimiter", ";", "--format", "jsonl"],
+        &["explain", "model", "一", "--layer", "1"],
+        &["explain", "model", "一", "--sort", "size"],
+        &["explain", "model", "一", "--key", "2"],
+        &["trace", "--model", "model", "--text", "一"],
+        &["position", "--base", "10"],
+        &["position", "--length", "9999999"],
+        &["bench", "infer", "--lengths", "missing.txt"],
+        &["film", "model"],
+    ];
+    for args in cases {
+        // Talk on what has been read may go before.
+        let run = crate::common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
+        let last = run.stderr.lines().last().unwrap_or_default();
+        assert!(run.code == 2 && run.stdout.is_empty() && last.starts_with("エラー: "), "{args:?}: {run:#?}");
+        assert_eq!(fault(&run.stderr), None, "{args:?}: {run:#?}");
+    }
+}
+
+#[test]
+fn what_the_system_says_is_said_once() {
+    let place = Place::new();
+    for args in [&["check", "nowhere.json"][..], &["trace", "--input", "nowhere.json"]] {
+        let said = refused(&place, args);
+        assert!(said.contains("nowhere.json") && !said.contains("No such file"), "{said}");
+    }
+}
+
+#[test]
+fn without_being_asked_for_there_is_no_japanese() {
+    let place = Place::new();
+    place.write("reviews.csv", crate::common::csv(&crate::common::reviews(60)));
+    for (out, language) in [("none", None), ("c", Some("C")), ("english", Some("en_US.UTF-8"))] {
+        let asked = (&[][..], language);
+        let trained = said(&place, &["train", "reviews.csv", "--out", out, "--epochs", "1"], asked);
+        let card = place.read(&format!("{out}/README.md"));
+        // The n-grams of the texts are in the language of the texts.
+        let (card, ngrams) = card.split_once("## What speaks for each class").unwrap();
+        assert!(ngrams.contains("The strongest n-grams of the n-gram model"), "{ngrams}");
+        let said = [trained, said(&place, &["eval", out, "reviews.csv"], asked), card.to_owned()];
+        let whole = said.concat();
+        let is_japanese = |c: char| ('\u{3000}'..'\u{ff00}').contains(&c);
+        assert_eq!(whole.lines().find(|line| line.contains(is_japanese)), None);
+        for part in
+            ["rows      ", "epoch   1  loss ", "plan      1 epoch", "done in ", "accuracy", "## Limits", "Advice: "]
+        {
+            assert!(whole.contains(part), "{part}: {whole}");
+        }
+    }
+}

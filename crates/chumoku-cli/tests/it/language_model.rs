@@ -1,0 +1,123 @@
+//! Language models on the command line: trained on a text, exact, and writing.
+
+use crate::common::{Place, sha256};
+
+/// A text with an order that can be learnt.
+fn text() -> String {
+    let people = ["the cat", "a dog", "my friend", "the old man"];
+    let deeds = ["saw", "likes", "never met", "heard"];
+    let mut out = String::new();
+    for i in 0..900usize {
+        let (who, did, whom) = (people[i * 7 % 4], deeds[i * 5 / 4 % 4], people[(i * 3 + i / 9) % 4]);
+        out.push_str(&format!("{who} {did} {whom}.\n"));
+    }
+    out
+}
+
+fn trained(epochs: &str) -> Place {
+    let place = Place::new();
+    place.write("book.txt", text());
+    place.run(&["train", "book.txt", "--task", "lm", "--out", "model", "--epochs", epochs]).ok();
+    place
+}
+
+#[test]
+fn a_text_is_learnt_and_continued() {
+    let place = Place::new();
+    place.write("book.txt", text());
+    let run = place.run(&["train", "book.txt", "--out", "model", "--epochs", "12"]).ok();
+    assert!(run.stderr.contains("task      lm"), "{}", run.stderr);
+    assert!(run.stderr.contains("characters:"), "{}", run.stderr);
+    for part in ["loss", "perplexity per token", "perplexity per word", "perplexity per byte", "chumoku generate"] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let args = ["trace", "--model", "model", "--beam", "2", "--text", "the cat", "--steps", "3", "--format", "json"];
+    let tree = place.run(&args).ok().json();
+    let steps = tree["nodes"].as_array().unwrap().iter().map(|node| node["step"].as_u64().unwrap());
+    assert_eq!(steps.max(), Some(3), "{tree}");
+    assert!(tree["found"].as_array().unwrap().len() <= 2 && tree["found"][0]["text"].is_string(), "{tree}");
+    let scores = place.json("model/metrics.json")["scores"].clone();
+    let number = |name: &str| scores[name].as_f64().unwrap();
+    assert!(number("loss") < 0.7, "{scores}");
+    // The same whole, by tokens, words and bytes.
+    let whole = number("loss") * number("tokens");
+    for (name, count) in [("token", "tokens"), ("word", "words"), ("byte", "bytes")] {
+        let found = number(&format!("perplexity_per_{name}")).ln() * number(count);
+        assert!((found - whole).abs() < 1e-6 * whole, "{name}: {found} {whole}");
+    }
+    place.write("new.txt", "the cat saw a dog.\nmy friend likes the old man.\n");
+    let again = place.run(&["eval", "model", "new.txt", "--json"]).ok().json();
+    assert!(again["loss"].as_f64().unwrap() < 0.9 && again["bytes"] == 48, "{again}");
+    assert!(place.run(&["eval", "model", "new.txt"]).ok().stdout.contains("perplexity per word"));
+    let card = place.read("model/README.md");
+    for part in ["# Language model", "characters", "| perplexity per byte |", "chumoku generate"] {
+        assert!(card.contains(part), "{part}: {card}");
+    }
+    let run = place.run(&["generate", "model", "the cat", "--max-tokens", "400", "--seed", "3"]).ok();
+    assert!(run.stdout.starts_with("the cat"), "{}", run.stdout);
+    assert!(run.stdout.chars().count() > 300 && run.stdout.contains(".\n"), "{}", run.stdout);
+    // Longer than the context, which the model forgets by halves.
+    let again = place.run(&["generate", "model", "the cat", "--max-tokens", "400", "--seed", "3", "--threads", "1"]);
+    assert_eq!(again.ok().stdout, run.stdout);
+    let other = place.run(&["generate", "model", "the cat", "--max-tokens", "400", "--seed", "4"]).ok();
+    assert_ne!(other.stdout, run.stdout);
+    let greedy = ["generate", "model", "the cat", "--temperature", "0", "--max-tokens", "60"];
+    let first = place.run(&greedy).ok().stdout;
+    assert_eq!(place.run(&[&greedy[..], &["--seed", "9"]].concat()).ok().stdout, first);
+    let top = place.run(&["generate", "model", "the cat", "--top-k", "1", "--max-tokens", "60"]).ok();
+    assert_eq!(top.stdout, first);
+    let json = place.run(&["generate", "model", "a", "--max-tokens", "30", "--json"]).ok();
+    let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&value["prompt"], &value["stop"]), (&"a".into(), &"max_tokens".into()));
+    assert_eq!(value["text"].as_str().unwrap().chars().count(), 30);
+}
+
+#[test]
+fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
+    let place = trained("4");
+    let whole = sha256(&place.path("model/model.safetensors"));
+    let args = |more: &[&'static str]| [&["train", "book.txt", "--task", "lm", "--epochs", "4"][..], more].concat();
+    place.run(&args(&["--out", "alone", "--threads", "1"])).ok();
+    assert_eq!(sha256(&place.path("alone/model.safetensors")), whole);
+    place.run_in_spite_of_kills(&args(&["--out", "killed"]));
+    assert_eq!(sha256(&place.path("killed/model.safetensors")), whole);
+}
+
+#[test]
+fn tokens_are_what_was_asked_for() {
+    let place = Place::new();
+    place.write("book.txt", text());
+    let args = ["train", "book.txt", "--task", "lm", "--epochs", "1", "--tokens", "subwords", "--out", "model"];
+    let run = place.run(&args).ok();
+    assert!(run.stderr.contains("parts of words:"), "{}", run.stderr);
+    assert_eq!(place.json("model/metrics.json")["plan"]["tokens"], "subwords");
+    let written = place.run(&["generate", "model", "the cat", "--max-tokens", "20"]).ok();
+    assert!(written.stdout.chars().count() > 30, "{}", written.stdout);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let place = trained("1");
+    let refuses = |args: &[&str], words: &[&str]| drop(place.refuses(args, words));
+    refuses(&["generate", "model", "x", "--temperature", "-1"], &["temperature", "got -1"]);
+    refuses(&["generate", "model", "x", "--top-p", "1.5"], &["top p", "got 1.5"]);
+    refuses(&["translate", "model", "x"], &["expected a translator", "chumoku generate"]);
+    refuses(&["predict", "model", "x"], &["expected a text classifier", "chumoku generate"]);
+    refuses(&["train", "--task", "lm", "--out", "o"], &["no built-in data", "book.txt"]);
+    place.write("empty.txt", "");
+    assert_eq!(place.run(&["train", "empty.txt", "--task", "lm", "--out", "o"]).code, 2);
+    // A prompt that is longer than the context.
+    let long = "the cat saw a dog. ".repeat(50);
+    place.run(&["generate", "model", &long, "--max-tokens", "5"]).ok();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_prompt_must_be_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = trained("1");
+    let mut command = place.command(&["generate", "model"]);
+    let output = command.arg(std::ffi::OsStr::from_bytes(b"a\xFFb")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("UTF-8"), "{output:?}");
+}

@@ -1,0 +1,248 @@
+//! Labels and numbers by n-grams alone: what the n-grams of a whole model tell, used as any other model; and what is refused.
+
+use crate::common::{Place, sha256};
+use chumoku::NgramClassifier;
+use serde_json::{Value, json};
+
+const TOPICS: [(&str, [&str; 3]); 3] = [
+    ("food", ["soup", "bread", "dinner"]),
+    ("staff", ["waiter", "cook", "manager"]),
+    ("price", ["bill", "cost", "fee"]),
+];
+
+/// Texts about none, one or two things; every sixth has a label that nothing in the text tells.
+fn labelled(n: usize) -> String {
+    let mut state = 7;
+    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut out = String::new();
+    for i in 0..n {
+        let mut topics: Vec<usize> = (0..pick(3)).map(|_| pick(3)).collect();
+        topics.sort_unstable();
+        topics.dedup();
+        let words: Vec<&str> = topics.iter().map(|&topic| TOPICS[topic].1[pick(3)]).collect();
+        let mut labels: Vec<&str> = topics.iter().map(|&topic| TOPICS[topic].0).collect();
+        if pick(6) == 0 {
+            labels = vec![TOPICS[pick(3)].0];
+        }
+        let text = format!("Visit {i}: a {} day, the {}.", ["long", "warm"][pick(2)], words.join(" and the "));
+        out += &format!("{}\n", json!({ "text": text, "labels": labels, "cost": pick(90) }));
+    }
+    out
+}
+
+/// Texts whose number is how often they praise, or nearly.
+fn rated(n: usize, is_measure: bool) -> String {
+    let mut state = 9;
+    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut out = "rating,text\n".to_owned();
+    for i in 0..n {
+        let words: Vec<&str> =
+            ["good", "kind", "clean", "quiet"].iter().map(|word| [*word, "plain"][pick(2)]).collect();
+        let mut count = words.iter().filter(|word| **word != "plain").count();
+        if pick(10) == 0 {
+            count = pick(5);
+        }
+        let number = if is_measure { 10.0 * count as f64 + 0.01 * pick(300) as f64 } else { count as f64 };
+        out += &format!("{number},\"Room {i}: {}, {}, {}, {}.\"\n", words[0], words[1], words[2], words[3]);
+    }
+    out
+}
+
+const NGRAMS: [&str; 2] = ["--model", "ngrams"];
+
+fn trained(place: &Place, file: &str, out: &str, more: &[&str]) -> crate::common::Run {
+    place.run(&[&["train", file, "--out", out], more].concat()).ok()
+}
+
+#[test]
+fn labels_are_those_of_the_ngrams_of_a_whole_model() {
+    let place = Place::new();
+    place.write("rows.jsonl", labelled(600));
+    trained(&place, "rows.jsonl", "whole", &["--epochs", "1"]);
+    let run = trained(&place, "rows.jsonl", "model", &NGRAMS);
+    for part in ["micro-F1", "baseline: commonest label", "threshold", "this model"] {
+        assert!(run.stdout.contains(part) && !run.stdout.contains("transformer"), "{part}: {run:#?}");
+    }
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+    let [whole, own] = ["whole", "model"].map(|folder| place.json(&format!("{folder}/metrics.json")));
+    // The report of the whole model is of n-grams that have not yet seen the validation rows' labels twice; both are fitted again.
+    assert_eq!(own["scores"], whole["parts"]["ngrams"]);
+    assert_eq!((&own["model"], &own["task"]), (&json!("ngrams"), &json!("labels")));
+    assert!(own["micro_f1"].as_f64().unwrap() > 0.8, "{own}");
+    assert!(own["parts"]["most_frequent"]["micro_f1"].as_f64().unwrap() < 0.7, "{own}");
+    let names = own["strongest_ngrams"]["staff"].to_string();
+    assert!(names.contains("waiter") || names.contains("cook"), "{names}");
+    let config = place.json("model/config.json");
+    assert_eq!((&config["problem"]["attention"], &config["scale"]), (&json!(0.0), &json!(1.0)));
+    let card = place.read("model/README.md");
+    assert!(card.contains("3 labels") && card.contains("no network") && card.contains("| food |"), "{card}");
+    assert_eq!(
+        place.names("model"),
+        ["README.md", "config.json", "metrics.json", "model.safetensors", "trained-on.bin"]
+    );
+
+    // Used like any other.
+    let text = "Visit 7: a warm day, the soup and the bill.";
+    let found = place.run(&["predict", "model", "--json", text]).ok().json();
+    let names = |found: &Value| -> Vec<String> {
+        let mut names: Vec<String> =
+            found["labels"].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&found), ["food", "price"], "{found}");
+    assert_eq!(names(&place.run(&["predict", "model", "--json", "--threshold", "0.999", text]).ok().json()).len(), 0);
+    let eval = place.run(&["eval", "model", "rows.jsonl", "--json"]).ok().json();
+    assert_eq!(eval["rows"], 600);
+    assert!(place.run(&["eval", "model", "rows.jsonl"]).ok().stdout.contains("sample-F1"));
+    let why = place.run(&["explain", "model", text, "--json", "-"]).ok().json();
+    let sum: f64 = why["probabilities"].as_array().unwrap().iter().map(|p| p["probability"].as_f64().unwrap()).sum();
+    assert!(sum > 1.3 && why["kind"] == "ngrams", "labels do not share a probability: {why}");
+    // Effects of n-grams add up to the log-odds, less what the label has without any.
+    let p = why["probabilities"].as_array().unwrap().iter().find(|p| p["label"] == why["label"]).unwrap();
+    let p = p["probability"].as_f64().unwrap();
+    let effects: f64 = why["ngrams"].as_array().unwrap().iter().map(|of| of["effect"].as_f64().unwrap()).sum();
+    let label = config["labels"].as_array().unwrap().iter().position(|label| *label == why["label"]).unwrap();
+    let bias = crate::common::tensors(&place.path("model/model.safetensors"))["ngrams.bias"].1.clone();
+    let bias = f64::from(f32::from_le_bytes(bias[4 * label..][..4].try_into().unwrap()));
+    let offset = config["problem"]["offsets"][label].as_f64().unwrap();
+    let expected = (p / (1.0 - p)).ln() - offset - config["problem"]["ngrams"].as_f64().unwrap() * bias;
+    assert!((effects - expected).abs() < 1e-3, "{effects} {expected}");
+    let info = place.run(&["info", "model"]).ok().stdout;
+    assert!(info.contains("any of 3 labels for each text, by n-grams alone"), "{info}");
+
+    // The same bytes for any number of threads; and what is saved is what is loaded.
+    trained(&place, "rows.jsonl", "again", &["--model", "ngrams", "--threads", "1"]);
+    let model = NgramClassifier::load(&place.path("model")).unwrap();
+    model.save(&place.path("saved")).unwrap();
+    for other in ["again", "saved"] {
+        for name in ["model.safetensors", "config.json"] {
+            let [one, two] = ["model", other].map(|folder| sha256(&place.path(&format!("{folder}/{name}"))));
+            assert_eq!(one, two, "{other} {name}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_those_of_the_ngrams_of_a_whole_model() {
+    let place = Place::new();
+    place.write("rows.csv", rated(600, false));
+    trained(&place, "rows.csv", "whole", &["--epochs", "1"]);
+    let run = trained(&place, "rows.csv", "model", &NGRAMS);
+    assert!(run.stdout.contains("always the median") && !run.stdout.contains("transformer"), "{run:#?}");
+    let [whole, own] = ["whole", "model"].map(|folder| place.json(&format!("{folder}/metrics.json")));
+    for key in ["mean_absolute_error", "r2", "spearman", "exact"] {
+        assert!(own["scores"][key].is_number(), "{key}: {own}");
+        assert_eq!(own["scores"][key], whole["parts"]["ngrams"][key], "{key}");
+    }
+    assert!(
+        own["mean_absolute_error"].as_f64().unwrap() < own["parts"]["median"]["mean_absolute_error"].as_f64().unwrap()
+    );
+    let coverage = own["coverage"].as_f64().unwrap();
+    assert!((0.7..=1.0).contains(&coverage), "{own}");
+    let [all, none] = ["Room 1: good, kind, clean, quiet.", "Room 1: plain, plain, plain, plain."];
+    let found = place.run(&["predict", "model", "--json", all, none]).ok().json_lines();
+    assert!(found[0]["score"].as_f64().unwrap() > 3.0 && found[1]["score"].as_f64().unwrap() < 1.0, "{found:?}");
+    assert!(found[0]["low"].as_f64().unwrap() <= found[0]["score"].as_f64().unwrap());
+    let eval = place.run(&["eval", "model", "rows.csv", "--json", "--svg", "points.svg"]).ok().json();
+    assert!(eval["mean_absolute_error"].is_number() && place.read("points.svg").contains("<path"));
+    let why = place.run(&["explain", "model", all, "--json", "-"]).ok().json();
+    assert!(
+        why["number"]["score"].as_f64().unwrap() > 3.0 && why["label"].as_str().unwrap().starts_with("> "),
+        "{why}"
+    );
+    let rows = place.run(&["explain", "model", "--input", "rows.csv", "--json", "-"]).ok().json_lines();
+    assert!(rows.len() == 600 && rows[0]["number"]["high"].is_number(), "{}", rows[0]);
+    let info = place.run(&["info", "model", "--json"]).ok().json();
+    assert_eq!((&info["task"], &info["range"]), (&json!("score"), &json!([0.0, 4.0])));
+    place.refuses(&["predict", "model", "--top", "2", all], &["--top", "a number"]);
+    place.refuses(&["predict", "model", "--threshold", "0.5", all], &["--threshold", "a number"]);
+}
+
+/// With columns, pairs, folds and a tree of labels.
+#[test]
+fn all_that_ngrams_read_they_read_for_labels_and_numbers() {
+    let place = Place::new();
+    place.write("rows.jsonl", labelled(400));
+    let run = trained(&place, "rows.jsonl", "columns", &["--model", "ngrams", "--columns", "cost", "--folds", "2"]);
+    assert!(run.stderr.contains("micro-F1"), "{run:#?}");
+    let metrics = place.json("columns/metrics.json");
+    assert_eq!((&metrics["folds"]["folds"], &metrics["columns"]["figure"]), (&json!(2), &json!("micro_f1")));
+    let text = "Visit 7: a warm day, the soup.";
+    let why = place.run(&["explain", "columns", text, "--set", "cost=12", "--json", "-"]).ok().json();
+    assert_eq!((&why["columns"][0]["name"], &why["columns"][0]["value"]), (&json!("cost"), &json!("12")));
+
+    let pairs: String = rated(300, false)
+        .lines()
+        .map(|line| {
+            line.replace("rating,text", "rating,first,second")
+                .replace(", clean", "\",\"clean")
+                .replace(", plain.", "\",\"plain.")
+        })
+        .filter(|line| line.matches("\",\"").count() == 1 || line.starts_with("rating"))
+        .map(|line| line + "\n")
+        .collect();
+    place.write("pairs.csv", &pairs);
+    trained(&place, "pairs.csv", "pairs", &["--model", "ngrams", "--text", "first,second", "--task", "score"]);
+    let found = place.run(&["predict", "pairs", "--json", "Room 1: good, kind", "clean, quiet."]).ok().json();
+    assert!(found["score"].is_number() && found["texts"].is_array(), "{found}");
+    place.refuses(&["predict", "pairs", "one text"], &["two"]);
+
+    let tree = labelled(400).replace("\"food\"", "\"visit/food\"").replace("\"price\"", "\"visit/price\"");
+    place.write("tree.jsonl", tree);
+    trained(&place, "tree.jsonl", "tree", &NGRAMS);
+    let metrics = place.json("tree/metrics.json");
+    assert_eq!(metrics["labels"], json!(["staff", "visit", "visit/food", "visit/price"]));
+    assert_eq!(metrics["scores"]["levels"].as_array().unwrap().len(), 2);
+    for least in ["0.01", "0.5", "0.9"] {
+        let found = place.run(&["predict", "tree", "--json", "--threshold", least, text]).ok().json();
+        let labels: Vec<(&str, f64)> = found["labels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|l| (l["label"].as_str().unwrap(), l["probability"].as_f64().unwrap()))
+            .collect();
+        for (label, p) in labels.iter().filter(|(label, _)| label.contains('/')) {
+            let above = labels.iter().find(|(other, _)| *other == "visit");
+            assert!(above.is_some_and(|above| above.1 >= *p), "{label} {p}: {found}");
+        }
+    }
+    assert_eq!(place.run(&["eval", "tree", "tree.jsonl", "--json"]).ok().json()["rows"], 400);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let place = Place::new();
+    place.write("rows.jsonl", labelled(200));
+    place.write("rows.csv", rated(200, false));
+    trained(&place, "rows.jsonl", "labels", &NGRAMS);
+    trained(&place, "rows.csv", "numbers", &NGRAMS);
+    for (file, flags) in
+        [("rows.jsonl", ["--epochs", "2"]), ("rows.csv", ["--parts", "2"]), ("rows.csv", ["--tune", "3"])]
+    {
+        place.refuses(&[&["train", file, "--out", "x"], &NGRAMS[..], &flags].concat(), &[flags[0]]);
+    }
+    let lm = ["train", "rows.jsonl", "--task", "lm", "--model", "ngrams", "--out", "x"];
+    place.refuses(&lm, &["--model ngrams", "--task labels"]);
+    for model in ["labels", "numbers"] {
+        place.refuses(&["export", model, "--out", "x.onnx"], &["n-grams alone", "ONNX"]);
+        place.refuses(
+            &["train", "rows.csv", "--task", "classify", "--from", model, "--out", "x"],
+            &["--task", "trained further as it is"],
+        );
+        place.refuses(&["explain", model, "a text", "--without", "1.1"], &["--without", "no attention"]);
+    }
+    place.refuses(&["eval", "labels", "rows.csv"], &["rows.csv"]);
+    let sound = place.read("labels/config.json");
+    for (pointer, value, part) in [
+        ("/problem/attention", json!(0.5), "a weight of 0 for a network"),
+        ("/problem/offsets", json!([0.0]), "labels"),
+        ("/problem/kind", json!("ranks"), "config.json"),
+        ("/scale", json!(-1.0), "scale"),
+    ] {
+        let mut config: Value = serde_json::from_str(&sound).unwrap();
+        *config.pointer_mut(pointer).unwrap() = value;
+        place.write("labels/config.json", config.to_string());
+        place.refuses(&["predict", "labels", "a text"], &["config.json", part]);
+    }
+}

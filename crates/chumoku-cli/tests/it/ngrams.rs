@@ -1,0 +1,239 @@
+//! The n-gram model alone: trained, used and questioned; and what it refuses, having no attention.
+
+use crate::common::{Place, csv, random, reviews};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn trained(place: &Place) -> crate::common::Run {
+    let rows = reviews(400);
+    place.write("train.csv", csv(&rows[..300]));
+    place.write("test.csv", csv(&rows[300..]));
+    place.run(&["train", "train.csv", "--test", "test.csv", "--model", "ngrams", "--out", "model"]).ok()
+}
+
+/// The tensors of a folder's n-gram model.
+fn ngram_tensors(place: &Place, folder: &str) -> Vec<(String, Vec<u8>)> {
+    let bytes = std::fs::read(place.path(folder).join("model.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut found: Vec<(String, Vec<u8>)> = tensors
+        .iter()
+        .filter(|(name, _)| name.starts_with("ngrams."))
+        .map(|(name, tensor)| (name.to_owned(), tensor.data().to_vec()))
+        .collect();
+    found.sort();
+    assert!(found.len() >= 4, "{folder}");
+    found
+}
+
+#[test]
+fn an_ngram_model_is_trained_and_used_like_any_other() {
+    let place = Place::new();
+    let run = trained(&place);
+    assert!(run.stdout.contains("On 100 rows that training never saw"), "{run:#?}");
+    assert!(run.stdout.lines().last().unwrap().starts_with("Advice: "), "{run:#?}");
+    assert!(!run.stdout.contains("transformer alone") && !run.stdout.contains("--html"), "{run:#?}");
+    let names = ["README.md", "config.json", "metrics.json", "model.safetensors", "trained-on.bin"];
+    assert_eq!(place.names("model"), names);
+    let metrics = place.json("model/metrics.json");
+    assert_eq!(place.json("model/config.json")["model_type"], "chumoku_ngram_classifier");
+
+    let eval = place.run(&["eval", "model", "test.csv", "--json"]).ok().json();
+    assert_eq!((&eval["rows"], &eval["rows_trained_on"]), (&100.into(), &0.into()));
+    for name in ["accuracy", "macro_f1", "scores"] {
+        assert_eq!(eval[name], metrics[name], "{name}");
+    }
+    let predicted = place.run(&["predict", "model", "--input", "test.csv", "--json"]).ok().json_lines();
+    let right = predicted.iter().filter(|row| row["label"] == row["input"]["label"]).count();
+    assert_eq!(right as f64 / 100.0, metrics["accuracy"].as_f64().unwrap());
+    let one = place.run(&["predict", "model", "--json", predicted[0]["text"].as_str().unwrap()]).ok().json();
+    assert_eq!((&one["label"], &one["probability"]), (&predicted[0]["label"], &predicted[0]["probability"]));
+    let card = place.read("model/README.md");
+    assert!(card.contains("n-grams") && !card.contains("ransformer") && !card.contains("ttention"), "{card}");
+
+    // The bytes follow from the data.
+    place.run(&["train", "train.csv", "--test", "test.csv", "--model", "ngrams", "--out", "b", "--threads", "1"]).ok();
+    assert_eq!(
+        crate::common::sha256(&place.path("model/model.safetensors")),
+        crate::common::sha256(&place.path("b/model.safetensors"))
+    );
+    // Beside a transformer it is the same model, which has learnt from the validation rows too.
+    place.run(&["train", "train.csv", "--test", "test.csv", "--epochs", "1", "--out", "beside"]).ok();
+    assert_eq!(ngram_tensors(&place, "model"), ngram_tensors(&place, "beside"));
+}
+
+#[test]
+fn words_and_ngrams_are_explained() {
+    let place = Place::new();
+    trained(&place);
+    let text = "The room was not clean at all, 汚い。";
+    let run = place.run(&["explain", "model", text]).ok();
+    for part in ["Prediction: ", "clean", "汚", "n-grams alone", "N-grams, the strongest first"] {
+        assert!(run.stdout.contains(part), "{part}: {run:#?}");
+    }
+    assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
+    let value = place.run(&["explain", "model", text, "--json", "-"]).ok().json();
+    assert_eq!((&value["layers"], &value["kind"]), (&0.into(), &"ngrams".into()));
+    let words: Vec<&str> =
+        value["words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
+    assert_eq!(words, ["The", "room", "was", "not", "clean", "at", "all", ",", "汚", "い", "。"]);
+    let effects = value["ngrams"].as_array().unwrap();
+    let effect = |ngram: &str| effects.iter().find(|e| e["ngram"] == ngram).map(|e| e["effect"].as_f64().unwrap());
+    assert!(effect("not").is_some() && effect("[START] the").is_some(), "{value}");
+    // Of two classes the effects add up to the log-odds, but for the bias, which is small where classes are even.
+    let sum: f64 = effects.iter().map(|e| e["effect"].as_f64().unwrap()).sum();
+    let p = value["probabilities"][0]["probability"].as_f64().unwrap();
+    assert!((sum - (p / (1.0 - p)).ln()).abs() < 0.5, "{sum} {p}");
+    let japanese = place.run(&["explain", "model", text, "--lang", "ja"]).ok();
+    assert!(japanese.stdout.contains("効果の大きい順"), "{japanese:#?}");
+    // The text in colours, and a page without attention.
+    let shown = place.run(&["explain", "model", text, "--view", "effects", "--html", "why.html"]).ok().stdout;
+    assert!(shown.contains("What each word does to") && !shown.contains("N-grams"), "{shown}");
+    assert!(place.read("why.html").contains("Content-Security-Policy"));
+    if crate::common::has_fonts() {
+        place.run(&["explain", "model", text, "--svg", "why.svg"]).ok();
+        assert!(place.read("why.svg").contains("What each word does"), "its description");
+        place.write("texts.txt", "a clean room\n");
+        place.run(&["explain", "model", "--input", "texts.txt", "--svg", "many"]).ok();
+        assert!(place.read("many/001.svg").contains("What each word does"));
+    }
+}
+
+#[test]
+fn what_needs_attention_or_a_network_is_refused() {
+    let place = Place::new();
+    trained(&place);
+    place.train_small("network", &[]);
+    for flags in [&["--layer", "1"][..], &["--view", "lines"], &["--without", "1.1"]] {
+        place.refuses(
+            &[&["explain", "model", "a text"][..], flags].concat(),
+            &[flags[0], "n-gram model", "no attention"],
+        );
+    }
+    place.write("texts.txt", "a text\n");
+    let args = ["explain", "model", "--input", "texts.txt", "--png", "out", "--view", "lines"];
+    place.refuses(&args, &["--view", "n-gram model", "no attention"]);
+    place.refuses(&["explain", "model", "a text", "--view", "curves"], &["--view curves", "--view effects"]);
+    place.refuses(&["explain", "network", "a text", "--compare-model", "model"], &["model", "no attention"]);
+    place.refuses(&["trace", "--model", "model", "--text", "a text"], &["n-gram model", "no attention"]);
+    place.refuses(&["film", "model"], &["n-gram model", "no attention"]);
+    place.refuses(&["position", "--model", "model"], &["n-gram model"]);
+    let train = ["train", "train.csv", "--model", "ngrams", "--out", "other"];
+    place.refuses(&[&train[..], &["--epochs", "3"]].concat(), &["--epochs", "n-gram model"]);
+    place.refuses(&[&train[..], &["--parts", "3"]].concat(), &["--parts", "n-gram model"]);
+    place.refuses(&[&train[..], &["--watch", "a text"]].concat(), &["n-gram model"]);
+    place.write("book.txt", "one line of text\n".repeat(200));
+    place.refuses(&["train", "book.txt", "--task", "lm", "--model", "ngrams"], &["--model ngrams", "classes"]);
+    place.refuses(&["train", "book.txt", "--task", "lm", "--model", "gru"], &["--model gru", "classes"]);
+}
+
+#[test]
+fn damaged_folders_are_told_of() {
+    let place = Place::new();
+    trained(&place);
+    let config = place.read("model/config.json");
+    for (from, to, words) in [
+        ("\"scale\": ", "\"scale\": -", &["config.json", "scale"][..]),
+        ("\"positive\"", "\"negative\"", &["config.json", "twice"]),
+        ("\"words\": 3", "\"words\": 300", &["lengths from 1 to 8"]),
+    ] {
+        place.write("model/config.json", config.replacen(from, to, 1));
+        place.refuses(&["predict", "model", "a text"], words);
+    }
+    place.write("model/config.json", &config);
+    place.write("model/trained-on.bin", [1u8; 9]);
+    place.refuses(&["eval", "model", "test.csv"], &["trained-on.bin", "may be deleted"]);
+    std::fs::remove_file(place.path("model/trained-on.bin")).unwrap();
+    assert!(place.run(&["eval", "model", "test.csv", "--json"]).ok().json()["rows_trained_on"].is_null());
+}
+
+#[test]
+fn rows_that_were_trained_on_are_told_of() {
+    let place = Place::new();
+    place.train_small("network", &[]);
+    trained(&place);
+    for (model, known) in [("network", 90), ("model", 100)] {
+        // Held out of the network's file is a tenth of the rows.
+        let run = place.run(&["eval", model, "reviews.csv"]).ok();
+        let said = format!("{known} of 100 rows have a text that the model was trained on");
+        assert!(run.stderr.contains(&said), "{run:#?}");
+        assert_eq!(place.run(&["eval", model, "reviews.csv", "--json"]).ok().json()["rows_trained_on"], known);
+    }
+    let new = place.run(&["eval", "model", "test.csv"]).ok();
+    assert!(!new.stderr.contains("trained on"), "{new:#?}");
+}
+
+#[test]
+fn a_class_that_is_never_predicted_is_the_first_thing_said() {
+    let place = Place::new();
+    let mut state = 3;
+    let words = ["red", "blue", "green", "round", "large", "small"];
+    let mut rows: Vec<(String, String)> = (0..600)
+        .map(|i| {
+            let text: Vec<&str> = (0..4).map(|_| words[(random(&mut state) * 5.99) as usize]).collect();
+            (text.join(" "), if i % 60 == 0 { "rare" } else { "common" }.to_owned())
+        })
+        .collect();
+    rows.sort();
+    place.write("x.csv", csv(&rows));
+    for model in ["ngrams", "transformer"] {
+        let more: &[&str] = if model == "ngrams" { &[] } else { &["--epochs", "1"] };
+        let train = [&["train", "x.csv", "--out", model, "--model", model][..], more].concat();
+        let run = place.run(&train).ok();
+        assert!(run.stdout.starts_with("Never predicted: “rare” (1 of "), "{run:#?}");
+        let advice = run.stdout.lines().last().unwrap();
+        assert!(advice.contains("always answering “common”") && !advice.contains("--model"), "{run:#?}");
+        if model == "transformer" {
+            assert!(place.json("transformer/metrics.json")["advice"]["use"].is_null());
+        }
+        assert_eq!(
+            place.json(&format!("{model}/metrics.json"))["scores"]["never_predicted"],
+            serde_json::json!(["rare"])
+        );
+        assert!(place.read(&format!("{model}/README.md")).lines().nth(2).unwrap().contains("Never predicted: “rare”"));
+        let eval = place.run(&["eval", model, "x.csv"]).ok();
+        assert!(eval.stdout.starts_with("Never predicted: “rare” (10 of 600 rows)."), "{eval:#?}");
+        let scores = place.run(&["eval", model, "x.csv", "--json"]).ok().json()["scores"].clone();
+        assert_eq!(scores["never_predicted"], serde_json::json!(["rare"]));
+        let interval = scores["macro_f1_interval"].as_array().unwrap();
+        assert!(interval[1].as_f64().unwrap() < 0.9, "{scores}");
+    }
+}
+
+#[test]
+fn the_training_of_ngrams_can_be_interrupted() {
+    let place = Place::new();
+    let mut state = 1;
+    let mut word = || format!("w{}", (random(&mut state).powi(2) * 20_000.0) as u32);
+    let rows: Vec<(String, String)> = (0..20_000)
+        .map(|i| ((0..30).map(|_| word()).collect::<Vec<_>>().join(" "), format!("class {}", i % 20)))
+        .collect();
+    place.write("x.csv", csv(&rows));
+    for model in ["ngrams", "transformer"] {
+        let args = ["train", "x.csv", "--out", model, "--model", model];
+        let mut child = place.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        // Said when the folder is there and training begins.
+        lines.find(|line| line.starts_with("folder")).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let rest: Vec<String> = lines.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+        assert!(
+            rest.iter().any(|line| {
+                line.starts_with("interrupted: nothing is trained yet; begin again with  chumoku train x.csv")
+            }),
+            "{rest:?}"
+        );
+        assert!(rest.iter().any(|line| line.starts_with("stopping: nothing is trained yet")), "{rest:?}");
+        assert!(!rest.iter().any(|line| line.contains("saved and evaluated")), "{rest:?}");
+        assert!(!rest.iter().any(|line| line.contains("error:")), "{rest:?}");
+        let left = place.names(model);
+        assert!(left.is_empty(), "{left:?}");
+    }
+    // The same command begins again, and so does --resume; here on fewer classes to be done soon.
+    place.write("x.csv", csv(&reviews(100)));
+    place.run(&["train", "x.csv", "--out", "transformer", "--model", "ngrams"]).ok();
+    place.run(&["train", "x.csv", "--out", "ngrams", "--model", "ngrams", "--resume"]).ok();
+    assert!(place.path("ngrams/model.safetensors").exists());
+}

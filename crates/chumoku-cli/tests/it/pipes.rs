@@ -1,0 +1,210 @@
+//! Data through pipes: read whole, for every command, and answered as it comes.
+
+use crate::common::{Place, Run, csv, reviews};
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+fn model() -> &'static str {
+    static MODEL: OnceLock<String> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let place = Place::shared("pipes");
+        place.train_small("model", &["--epochs", "3"]);
+        place.path("model").display().to_string()
+    })
+}
+
+/// More than is looked at to recognise a file, twice over, and more than a pipe holds.
+fn large() -> String {
+    let rows = reviews(90)
+        .into_iter()
+        .map(|(text, label)| format!("\"{}\",{label},{}\n", text.replace('"', "\"\""), "note ".repeat(500)));
+    "text,label,note\n".to_owned() + &rows.collect::<String>()
+}
+
+fn gz(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_pipe_trains_as_the_file_does() {
+    let place = Place::new();
+    place.write("x.csv", large());
+    place.write("x.csv.gz", gz(&large()));
+    let more = ["--epochs", "1", "--json"];
+    let of_file = place.run(&[&["train", "x.csv", "--out", "a"], &more[..]].concat()).ok().json();
+    let rows = ["train", "valid", "test"].map(|part| of_file["rows"][part].as_u64().unwrap());
+    assert_eq!(rows.iter().sum::<u64>(), 90);
+    let from = |input: &[u8], data: &str, out: &str| {
+        let run = place.run_on(input, &[&["train", data, "--out", out], &more[..]].concat()).ok();
+        assert!(run.stderr.contains("CSV with a header, 3 columns"), "{run:#?}");
+        run.json()["data_sha256"].clone()
+    };
+    assert_eq!(from(large().as_bytes(), "-", "b"), of_file["data_sha256"]);
+    assert_eq!(from(&gz(&large()), "-", "c"), of_file["data_sha256"]);
+    if cfg!(unix) {
+        assert_eq!(from(large().as_bytes(), "/dev/stdin", "d"), of_file["data_sha256"]);
+    }
+}
+
+#[test]
+fn every_command_takes_a_dash() {
+    let place = Place::new();
+    let table = csv(&reviews(60));
+    place.write("x.csv", &table);
+    let eval = place.run(&["eval", model(), "x.csv"]).ok();
+    let piped = place.run_on(table.as_bytes(), &["eval", model(), "-"]).ok();
+    assert_eq!(piped.stdout, eval.stdout);
+    assert!(piped.stderr.contains("standard input: CSV with a header"), "{piped:#?}");
+    let zipped = place.run_on(&gz(&table), &["eval", model(), "-"]).ok();
+    assert_eq!(zipped.stdout, eval.stdout);
+    let predict = place.run(&["predict", model(), "--input", "x.csv"]).ok();
+    for args in [&["--input", "-"][..], &["-"], &[]] {
+        let piped = place.run_on(table.as_bytes(), &[&["predict", model()], args].concat()).ok();
+        assert_eq!(piped.stdout, predict.stdout, "{args:?}");
+    }
+    let zipped = place.run_on(&gz(&table), &["predict", model()]).ok();
+    assert_eq!(zipped.stdout, predict.stdout);
+    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked/by-hand.json")).unwrap();
+    place.write("example.json", &example);
+    for command in [&["check"][..], &["trace", "--input"]] {
+        let [of_file, piped] = ["example.json", "-"].map(|file| [command, &[file]].concat());
+        let (of_file, piped) = (place.run(&of_file), place.run_on(&example, &piped));
+        let named = piped.stdout.strip_prefix("-:").map(|rest| format!("example.json:{rest}"));
+        assert_eq!((piped.code, named.unwrap_or(piped.stdout)), (of_file.code, of_file.stdout));
+    }
+    let run = place.run_on(b"", &["train", "-"]);
+    assert_eq!(run.code, 2, "{run:#?}");
+    run.has_one_error(&["standard input", "empty"]);
+}
+
+/// A command to which lines are written one at a time.
+struct Talk {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Talk {
+    fn with(place: &Place, args: &[&str]) -> Talk {
+        let mut command = place.command(args);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Talk { child, input, lines }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+        self.input.flush().unwrap();
+    }
+
+    /// The next line of output. It does not come before its input, and a minute is enough for any machine.
+    fn hear(&self) -> String {
+        self.lines.recv_timeout(Duration::from_secs(60)).expect("no answer while standard input is open")
+    }
+
+    fn end(mut self) {
+        drop(self.input);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn lines_are_answered_as_they_come() {
+    let place = Place::new();
+    let mut talk = Talk::with(&place, &["predict", model()]);
+    talk.say("good and cheap");
+    assert_eq!(talk.hear(), "text\tlabel\tprobability\terror");
+    assert!(talk.hear().starts_with("good and cheap\t"));
+    for text in ["bad", "", "二度と行きません。"] {
+        talk.say(text);
+        assert!(talk.hear().starts_with(&format!("{text}\t")));
+    }
+    talk.end();
+
+    let mut talk = Talk::with(&place, &["predict", model(), "--json"]);
+    for text in ["a first text", "a second text"] {
+        talk.say(&json!({ "text": text, "id": 7 }).to_string());
+        let answer: Value = serde_json::from_str(&talk.hear()).unwrap();
+        assert_eq!((&answer["text"], &answer["input"]["id"]), (&json!(text), &json!(7)));
+    }
+    talk.end();
+
+    // A table whose header names its columns, and one that is said to be one.
+    for (args, header) in [(&[][..], "id,text"), (&["--format", "csv", "--text", "b"], "a,b")] {
+        let mut talk = Talk::with(&place, &[&["predict", model()], args].concat());
+        talk.say(header);
+        talk.say("1,\"good, and cheap\"");
+        assert_eq!(talk.hear(), format!("{header},label,probability,error"));
+        assert!(talk.hear().starts_with("1,\"good, and cheap\","));
+        talk.say("2,bad");
+        assert!(talk.hear().starts_with("2,bad,"));
+        talk.end();
+    }
+}
+
+#[test]
+fn what_comes_slowly_is_all_read() {
+    let place = Place::new();
+    let run = place.shell(&format!(
+        "(printf 'text,id\\n'; sleep 0.4; printf '\"good, '; sleep 0.4; printf 'cheap\",1\\nbad,2\\n') | chumoku predict {}",
+        model()
+    ));
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert!(lines.len() == 3 && lines[1].starts_with("\"good, cheap\",1,"), "{run:#?}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_fault() {
+    let place = Place::new();
+    place.write("x.csv", csv(&vec![reviews(700); 4].concat()));
+    let run = place.shell(&format!("chumoku predict {} --input x.csv 2>talk | head -n 2; cat talk >&2", model()));
+    assert_eq!((run.code, run.stdout.lines().count()), (0, 2), "{run:#?}");
+    assert!(!run.stderr.contains("error") && !run.stderr.contains("pipe"), "{run:#?}");
+}
+
+#[test]
+fn a_table_through_a_pipe_is_taken_for_one_and_said_to_be() {
+    let place = Place::new();
+    let ask =
+        |input: &str, args: &[&str]| -> Run { place.run_on(input.as_bytes(), &[&["predict", model()], args].concat()) };
+    // Commas and line breaks in most texts, with and without a header.
+    let header = "id,text\n1,\"good, cheap, near\"\n2,\"bad,\nvery bad\"\n3,\"so, so\"\n";
+    let run = ask(header, &[]).ok();
+    assert!(run.stderr.contains("standard input: CSV with a header, 2 columns"), "{run:#?}");
+    assert!(run.stdout.starts_with("id,text,label,probability,error\n1,\"good, cheap, near\","), "{run:#?}");
+    let run = ask("1,\"good, cheap, near\"\n2,\"bad,\nvery bad\"\n3,\"so, so\"\n", &[]).ok();
+    assert!(run.stderr.contains("CSV without a header, 2 columns"), "{run:#?}");
+    // Faulty rows under a header are faulty rows, however few there are.
+    let run = ask("id,text\n1,good\n2,bad,really\n3\n4,fine\n", &["--json"]).ok();
+    let faults: Vec<bool> = run.json_lines().iter().map(|row| row.get("error").is_some()).collect();
+    assert_eq!(faults, [false, true, true, false], "{run:#?}");
+    // Texts with commas are texts.
+    let run = ask("good, cheap\nbad, very bad\n", &[]).ok();
+    assert!(run.stderr.contains("standard input: plain text"), "{run:#?}");
+    // Who knows, says so.
+    let run = ask(header, &["--format", "text"]).ok();
+    assert!(run.stdout.lines().count() == 6 && run.stderr.contains("plain text (as asked)"), "{run:#?}");
+    let run = ask("a^good\nb^bad\n", &["--delimiter", "^", "--text", "2"]).ok();
+    assert!(run.stderr.contains("CSV (^ between fields) without a header"), "{run:#?}");
+    for (args, words) in [
+        (["--delimiter", "ab"], ["--delimiter", "one ASCII character"]),
+        (["--format", "xml"], ["--format", "csv, tsv, jsonl"]),
+    ] {
+        let run = ask("x\n", &args);
+        assert_eq!(run.code, 2);
+        assert!(words.iter().all(|word| run.stderr.contains(word)), "{run:#?}");
+    }
+    let run = ask("x\n", &["--format", "jsonl", "--delimiter", ";"]);
+    run.has_one_error(&["--delimiter", "jsonl"]);
+}

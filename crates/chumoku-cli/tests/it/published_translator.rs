@@ -1,0 +1,102 @@
+//! A published translator (Marian) on the command line: it translates, is scored, explained, traced and counted.
+
+use crate::common::Place;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A field of protocol buffers with fewer than 128 bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8][..], bytes].concat()
+}
+
+/// A tiny random translator with SentencePiece's files, whose tokens are words: "t7" is number 7.
+fn place() -> Place {
+    let place = Place::new();
+    std::fs::create_dir(place.path("marian")).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/marian");
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(golden.join(file), place.path("marian").join(file)).unwrap();
+    }
+    let special = [("</s>".to_owned(), 0), ("<unk>".into(), 1), (">>fra<<".into(), 48), ("<pad>".into(), 49)];
+    let words = || (2..48u32).map(|id| (format!("▁t{id}"), id));
+    let vocabulary: serde_json::Map<String, Value> =
+        special.into_iter().chain(words()).map(|(token, id)| (token, id.into())).collect();
+    place.write("marian/vocab.json", Value::from(vocabulary).to_string());
+    let piece = |text: &str, kind: u8| {
+        field(1, &[&field(1, text.as_bytes())[..], &[21], &(-1f32).to_le_bytes(), &[24, kind]].concat())
+    };
+    let pieces: Vec<u8> =
+        [piece("<unk>", 2)].into_iter().chain(words().map(|(text, _)| piece(&text, 1))).flatten().collect();
+    place.write("marian/source.spm", &pieces);
+    place.write("marian/target.spm", &pieces);
+    place.write("marian/generation_config.json", json!({ "max_length": 16, "bad_words_ids": [[49]] }).to_string());
+    place.write("pairs.tsv", "source\ttarget\nt5 t9\tt7\nt2 t3 t4\tt8 t8\nt30\tt31\n");
+    place
+}
+
+#[test]
+fn it_translates() {
+    let place = place();
+    let run = place.run(&["translate", "marian", "t5 t9 t30", ">>fra<< t5"]).ok();
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines.len(), 2);
+    for line in &lines {
+        assert!(line.split(' ').all(|word| word.starts_with('t') && word[1..].parse::<u32>().is_ok()), "{line}");
+        assert!(line.split(' ').count() < 16, "{line}");
+    }
+    let args = ["translate", "marian", "t5 t9 t30", "--json", "--alignment", "--n-best", "2", "--beam", "4"];
+    let answer = place.run(&args).ok().json();
+    assert!(answer["score"].as_f64().unwrap() < 0.0);
+    assert_eq!(answer["n_best"].as_array().unwrap().len(), 2);
+    assert_eq!(answer["alignment"]["source"], json!(["▁t5", "▁t9", "▁t30", "</s>"]));
+    assert_eq!(answer["alignment"]["layers"][0].as_array().unwrap().len(), 4);
+    place.run(&["translate", "marian", "t5", "--precision", "medium"]).ok();
+    let piped = place.run_on(b"t5 t9 t30\n\nt2\n", &["translate", "marian"]).ok();
+    assert_eq!(piped.stdout.lines().count(), 4);
+    assert_eq!(piped.stdout.lines().nth(1).unwrap().split('\t').nth(1), Some(lines[0]));
+    // What is longer than the model reads is cut, and said.
+    let long = vec!["t7"; 40].join(" ");
+    let run = place.run(&["translate", "marian", &long]).ok();
+    assert!(run.stderr.contains("19 tokens"), "{}", run.stderr);
+}
+
+#[test]
+fn it_is_scored_explained_traced_and_counted() {
+    let place = place();
+    let scores = place.run(&["eval", "marian", "pairs.tsv", "--json"]).ok().json();
+    assert_eq!(scores["pairs"], 3);
+    assert!(place.run(&["eval", "marian", "pairs.tsv"]).ok().stdout.contains("BLEU"));
+    place.run(&["explain", "marian", "t5 t9 t30", "--html", "page.html"]).ok();
+    let page = place.read("page.html");
+    assert!(page.contains("<html") && page.contains("t30"));
+    let explained = place.run(&["explain", "marian", "t5 t9 t30", "--target", "t7 t8", "--json", "-"]).ok().json();
+    let words: Vec<&str> =
+        explained["source_words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
+    assert_eq!(words, ["t5", "t9", "t30", "[END]"]);
+    assert_eq!((explained["layers"].as_u64(), explained["heads"].as_u64()), (Some(1), Some(4)));
+    for (part, head) in [("encoder", "2"), ("decoder", "4"), ("cross", "4")] {
+        let args = ["trace", "--model", "marian", "--text", "t5 t9", "--part", part, "--layer", "1", "--head", head];
+        assert!(place.run(&args).ok().stdout.contains("W_Q"), "{part}");
+    }
+    let args = ["trace", "--model", "marian", "--text", "t5 t9", "--part", "encoder", "--head", "3"];
+    assert_eq!(place.run(&args).code, 2);
+    let counted = place.run(&["count", "--model", "marian", "--json"]).ok().json();
+    let numbers: usize = crate::common::tensors(&place.path("marian/model.safetensors"))
+        .values()
+        .map(|(shape, _)| shape.iter().product::<usize>())
+        .sum();
+    assert!(counted.to_string().contains(&format!(":{numbers},")), "{numbers}: {counted}");
+    place.run(&["position", "--model", "marian", "--json", "-"]).ok();
+}
+
+#[test]
+fn what_it_is_not_for_is_said() {
+    let place = place();
+    place.refuses(&["generate", "marian", "t5"], &["a translator", "chumoku translate"]);
+    place.refuses(&["embed", "marian", "t5"], &["marian"]);
+    place.refuses(&["train", "pairs.tsv", "--from", "marian", "--out", "new"], &["--from"]);
+    std::fs::remove_file(place.path("marian/target.spm")).unwrap();
+    place.refuses(&["translate", "marian", "t5"], &["target.spm", "tokenizer.json"]);
+    let japanese = place.run(&["--lang", "ja", "translate", "marian", "t5"]);
+    assert!(japanese.stderr.contains("このファイルがありません"), "{}", japanese.stderr);
+}

@@ -1,0 +1,138 @@
+//! Recurrent models: trained, used and questioned as transformers are, and compared with them.
+
+use crate::common::{Place, csv, reviews};
+use serde_json::Value;
+
+const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
+
+#[test]
+fn a_recurrent_model_is_trained_and_used_like_any_other() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(100)));
+    for (model, noun) in [("rnn", "RNN"), ("lstm", "LSTM"), ("gru", "GRU")] {
+        let run = place.run(&["train", "reviews.csv", "--out", model, "--model", model, "--epochs", "2"]).ok();
+        assert!(run.stderr.contains(&format!("model     {noun}, 1 layer, width")), "{run:#?}");
+        assert!(run.stdout.contains(&format!("its {noun} alone")), "{run:#?}");
+        assert!(!run.stdout.contains("transformer"), "{run:#?}");
+        let config = place.json(&format!("{model}/config.json"));
+        assert_eq!(config["cell"], model);
+        assert_eq!(config["position"], "none");
+        assert!(config["bidirectional"] == true && config["num_heads"] == Value::Null, "{config}");
+        let card = place.read(&format!("{model}/README.md"));
+        assert!(card.contains(noun) && !card.contains("ransformer") && !card.contains("attention"), "{card}");
+
+        let predicted = place.run(&["predict", model, "--json", TEXT]).ok().json();
+        assert!(["positive", "negative"].contains(&predicted["label"].as_str().unwrap()));
+        let scored = place.run(&["eval", model, "reviews.csv"]).ok();
+        assert!(scored.stdout.contains(&format!("{noun} alone")), "{scored:#?}");
+
+        let shown = place.run(&["explain", model, TEXT]).ok();
+        assert!(shown.stderr.contains(&format!("a recurrent network, {noun} (1 layer")), "{shown:#?}");
+        for words in ["it has no attention to show", "clean", "leave-one-out", "network"] {
+            assert!(shown.stdout.contains(words), "{words}: {shown:#?}");
+        }
+        let value = place.run(&["explain", model, TEXT, "--json", "-"]).ok().json();
+        assert_eq!((&value["layers"], &value["attention"]), (&0.into(), &Value::Array(vec![])));
+        let scores = value["attribution"]["scores"].as_array().unwrap();
+        assert_eq!(scores.len(), value["words"].as_array().unwrap().len());
+        assert!(scores.iter().any(|score| score.as_f64().unwrap() != 0.0), "{scores:?}");
+    }
+    let japanese = place.run(&["explain", "gru", TEXT, "--lang", "ja"]).ok();
+    let unwrapped = japanese.stdout.replace("\n  ", "");
+    assert!(unwrapped.contains("アテンションはありません"), "{japanese:#?}");
+    let shown = place.run(&["explain", "lstm", TEXT, "--view", "effects", "--html", "why.html"]).ok();
+    assert!(shown.stdout.contains("What each word does to") && !shown.stderr.contains("recurrent"), "{shown:#?}");
+    assert!(place.read("why.html").contains("id=\"curves\""));
+    let shown = place.run(&["explain", "gru", TEXT, "--view", "curves"]).ok().stdout;
+    assert!(shown.contains("Insertion") && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    for flag in [&["--layer", "1"][..], &["--head", "1"], &["--view", "lines"]] {
+        let args = [&["explain", "lstm", TEXT][..], flag].concat();
+        place.refuses(&args, &[flag[0], "recurrent network", "LSTM", "no attention"]);
+    }
+}
+
+#[test]
+fn a_run_is_continued_with_its_own_network_only() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(100)));
+    place.run(&["train", "reviews.csv", "--out", "model", "--model", "lstm", "--epochs", "2"]).ok();
+    std::fs::remove_file(place.path("model/model.safetensors")).unwrap();
+    for other in ["transformer", "gru"] {
+        let args = ["train", "reviews.csv", "--out", "model", "--model", other, "--epochs", "2", "--resume"];
+        place.refuses(&args, &["other data, settings or seed", "--force"]);
+    }
+    place.run(&["train", "reviews.csv", "--out", "model", "--model", "lstm", "--epochs", "2", "--resume"]).ok();
+}
+
+#[test]
+fn configurations_of_recurrent_models_are_checked() {
+    let place = Place::new();
+    place.train_small("model", &["--model", "gru"]);
+    let config = place.json("model/config.json");
+    type Edit = fn(&mut Value);
+    let edits: [(Edit, &str); 6] = [
+        (|c| c["cell"] = "transistor".into(), "expected rnn, lstm or gru, got \"transistor\""),
+        (|c| c["hidden_size"] = 0.into(), "hidden_size: expected 1 to 65536, found 0"),
+        (|c| c["hidden_size"] = (1u64 << 40).into(), "hidden_size: expected 1 to 65536"),
+        (|c| c["num_layers"] = 100_000.into(), "num_layers: expected 1 to 1024"),
+        (|c| drop(c.as_object_mut().unwrap().remove("bidirectional")), "missing field `bidirectional`"),
+        (|c| drop(c.as_object_mut().unwrap().remove("cell")), "missing field `num_heads`"),
+    ];
+    for (edit, words) in edits {
+        let mut edited = config.clone();
+        edit(&mut edited);
+        place.write("model/config.json", edited.to_string());
+        place.refuses(&["predict", "model", "fine"], &["config.json", words]);
+    }
+    // Sizes that the weights do not have.
+    let mut edited = config.clone();
+    edited["bidirectional"] = false.into();
+    place.write("model/config.json", edited.to_string());
+    place.refuses(&["predict", "model", "fine"], &["model.safetensors", "head.weight"]);
+}
+
+#[test]
+fn comparing_shows_every_model_with_figures_that_fit_together() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(100)));
+    let run = place.run(&["compare", "reviews.csv", "--epochs", "1", "--json", "--svg", "time.svg"]).ok();
+    let found = run.json();
+    let models = found["models"].as_array().unwrap();
+    let names: Vec<_> =
+        models.iter().map(|m| (m["network"].as_str().unwrap(), m["position"].as_str().unwrap())).collect();
+    let recurrent = ["rnn", "lstm", "gru"].map(|name| (name, "none"));
+    assert_eq!(names, [&[("transformer", "sinusoidal"), ("transformer", "learned")], &recurrent[..]].concat());
+    let size = models[0]["parameters"].as_f64().unwrap();
+    for model in models {
+        assert!((model["parameters"].as_f64().unwrap() / size - 1.0).abs() < 0.05, "of one size: {model}");
+        for (step, length) in model["steps"].as_array().unwrap().iter().zip([32, 64, 128, 256, 512, 1024]) {
+            let [low, median, high] = ["min_ms", "median_ms", "max_ms"].map(|name| step[name].as_f64().unwrap());
+            assert!(step["length"] == length && 0.0 < low && low <= median && median <= high, "{step}");
+        }
+        assert!((0.0..=1.0).contains(&model["accuracy"].as_f64().unwrap()));
+    }
+    let claims = found["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 7);
+    for claim in claims {
+        let verdict = claim["verdict"].as_str().unwrap();
+        assert!(["holds", "does_not_hold", "open"].contains(&verdict), "{claim}");
+        assert_eq!(claim.get("would_decide").is_some(), verdict == "open", "{claim}");
+    }
+    // Ten rows cannot say that two models are equal to two points.
+    assert_eq!(claims[6]["verdict"], "open", "{}", claims[6]);
+    assert!(claims[6]["would_decide"].as_str().unwrap().contains("rows"), "{}", claims[6]);
+    let growth = &models[3]["growth"];
+    let [low, power, high] = ["low", "median", "high"].map(|name| growth["power"][name].as_f64().unwrap());
+    assert!(low <= power && power <= high && (growth["expected"].as_f64().unwrap() - 1.0).abs() < 0.01, "{growth}");
+    let svg = place.read("time.svg");
+    assert_eq!(svg.matches("<circle").count(), 24);
+    for step in models[3]["steps"].as_array().unwrap() {
+        let [length, ms] = ["length", "median_ms"].map(|name| step[name].as_f64().unwrap());
+        let said = format!("<title>LSTM, length {length}: {ms:.3} ms</title>");
+        assert!(svg.contains(&said), "{said}");
+    }
+    // Nothing else is left behind.
+    assert_eq!(place.names("."), ["reviews.csv", "time.svg"]);
+    place.refuses(&["compare", "missing.csv"], &["missing.csv"]);
+    place.refuses(&["compare", "reviews.csv", "--svg", "no/such/time.svg"], &["no/such"]);
+}

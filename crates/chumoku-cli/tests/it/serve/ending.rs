@@ -1,0 +1,133 @@
+//! Told to end, the service answers what it has taken, and nothing keeps it.
+
+use crate::common::reviews;
+use crate::serve::place;
+use crate::service::{PATIENCE, Server, read, request};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+#[test]
+fn told_to_end_it_answers_what_it_has_taken() {
+    let place = place();
+    let mut server = Server::start(place, &["reviews", "--log", "json"]);
+    let text = reviews(3)[0].0.clone();
+    let body = request("/predict", json!({ "inputs": text }).to_string().as_bytes());
+    let expected = server.sends(&body).body;
+    let idle = server.connect();
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let (mut stream, body, expected) = (server.connect(), body.clone(), expected.clone());
+            std::thread::spawn(move || {
+                let mut answered = 0;
+                loop {
+                    // Once a connection is told to close, no more is sent on it; until then every request is answered.
+                    stream.write_all(&body).unwrap();
+                    let reply = read(&mut stream).expect("every request is answered");
+                    assert_eq!(reply.body, expected);
+                    answered += 1;
+                    if reply.head.to_lowercase().contains("connection: close") {
+                        return answered;
+                    }
+                }
+            })
+        })
+        .collect();
+    // Half a request, whose rest comes later.
+    let mut late = server.connect();
+    late.write_all(&body[..body.len() - 5]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    server.signal("TERM");
+    server.hears("\"event\":\"ending\"");
+    // No new connections, though it is not at its end.
+    let until = Instant::now() + PATIENCE;
+    while TcpStream::connect(&server.address).is_ok() {
+        assert!(Instant::now() < until, "connections are still taken");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    late.write_all(&body[body.len() - 5..]).unwrap();
+    assert_eq!(read(&mut late).expect("an answer").body, expected);
+    let answered: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    assert_eq!(server.ends(), 0, "{:#?}", server.said());
+    drop(idle);
+    // The log knows of all of them, with the first and the late one.
+    let told = server.said().iter().filter(|line| line.contains("\"path\":\"/predict\",\"status\":200")).count();
+    assert_eq!(told, answered + 2);
+    // Each line of the log is an object, and holds no text.
+    for line in server.said() {
+        let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["time"].is_string() && line["event"].is_string(), "{line}");
+        assert!(!line.to_string().contains(&text));
+    }
+}
+
+#[test]
+fn what_is_asked_at_the_end_is_told_of_it() {
+    let asks = || {
+        let mut server = Server::start(place(), &["ngrams"]);
+        let mut idle = server.connect();
+        assert_eq!(server.get("/health").status, 200);
+        server.signal("TERM");
+        server.hears("ending");
+        let asked = idle.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let reply = asked.ok().and_then(|()| read(&mut idle));
+        assert_eq!(server.ends(), 0);
+        reply
+    };
+    // A connection is kept for a third of a second, which a busy machine may let pass.
+    let reply = (0..5).find_map(|_| asks()).expect("an answer").is(503, "Unhealthy");
+    let head = reply.head.to_lowercase();
+    assert!(head.contains("connection: close") && head.contains("retry-after: "), "{reply:?}");
+}
+
+#[test]
+fn what_does_not_come_to_its_end_is_left() {
+    let mut server = Server::start(place(), &["ngrams", "--drain-timeout", "700ms"]);
+    let mut half = server.connect();
+    half.write_all(&request("/predict", b"{}")[..40]).unwrap();
+    // Taken, as this one came later.
+    assert_eq!(server.get("/health").status, 200);
+    let begun = Instant::now();
+    server.signal("TERM");
+    assert_eq!(server.ends(), 1, "{:#?}", server.said());
+    assert!(begun.elapsed() > Duration::from_millis(700), "{:?}", begun.elapsed());
+    let said = server.said().join("\n");
+    assert!(said.contains("--drain-timeout") && said.contains("0.7 s"), "{said}");
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let mut server = Server::start(place(), &["ngrams", "--read-timeout", "120s", "--drain-timeout", "120s"]);
+    let mut half = server.connect();
+    half.write_all(&request("/predict", b"{}")[..40]).unwrap();
+    // Taken, as this one came later.
+    assert_eq!(server.get("/health").status, 200);
+    server.signal("TERM");
+    server.hears("ending");
+    server.signal("INT");
+    assert_eq!(server.ends(), 130);
+}
+
+#[test]
+fn clients_that_come_and_come_do_not_keep_it() {
+    let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) && TcpStream::connect(&server.address).is_ok() {
+                    std::thread::yield_now();
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        server.signal("TERM");
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(&server.address).is_ok() && Instant::now() < until {}
+        is_over.store(true, Relaxed);
+        assert!(Instant::now() < until, "connections are still taken");
+    });
+    assert_eq!(server.ends(), 0);
+}

@@ -1,0 +1,192 @@
+//! What the service tells of itself: pages, counters, the log, its documentation; keys; what cannot be served.
+
+use crate::serve::place;
+use crate::service::{PATIENCE, Server, read, request};
+use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+#[test]
+fn pages_tell_what_there_is() {
+    let server = Server::start(place(), &["reviews", "judge=ngrams", "bert", "--max-texts", "7"]);
+    let info = server.get("/info").json();
+    assert_eq!((&info["model_id"], &info["max_client_batch_size"]), (&json!("reviews"), &json!(7)));
+    assert!(info["model_type"]["classifier"]["label2id"]["negative"].as_u64().unwrap() < 2, "{info}");
+    let names: Vec<&str> =
+        info["models"].as_array().unwrap().iter().map(|model| model["model_id"].as_str().unwrap()).collect();
+    assert_eq!(names, ["reviews", "judge", "bert"]);
+    assert_eq!(info["models"][2]["model_type"]["embedding"]["dimension"], 16);
+    assert_eq!(server.get("/health").json(), json!({ "status": "ok" }));
+    let openapi = server.get("/openapi.json").json();
+    let paths: Vec<&String> = openapi["paths"].as_object().unwrap().keys().collect();
+    let overview = server.get("/").json();
+    assert_eq!(overview["models"], json!(["reviews", "judge", "bert"]));
+    let docs = server.get("/docs");
+    assert!(docs.head.contains("text/html") && !docs.body.contains("https://"), "{docs:?}");
+    for place in overview["endpoints"].as_array().unwrap() {
+        let (method, path) = place.as_str().unwrap().split_once(' ').unwrap();
+        assert!(paths.iter().any(|known| *known == path), "{path}");
+        assert!(docs.body.contains(&format!("{method} {path}")), "{path}");
+        // What is listed is there.
+        let status = if method == "GET" { server.get(path).status } else { server.post(path, &json!({})).status };
+        assert!([200, 422, 424].contains(&status), "{path}: {status}");
+    }
+    server.asks("/predict", &json!({ "inputs": "good", "model": "judge" }));
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("chumoku_requests_total{path=\"/predict\",status=\"200\"} 1\n"), "{metrics}");
+    let queues: Vec<&str> = metrics.lines().filter_map(|line| line.strip_prefix("chumoku_queue_length")).collect();
+    assert_eq!(queues, ["{model=\"reviews\"} 0", "{model=\"judge\"} 0", "{model=\"bert\"} 0"]);
+    // Of all that was asked one text was computed.
+    assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (1, 1));
+    // Examples ask the host that the page was asked of.
+    let page = server.sends(b"GET /docs HTTP/1.1\r\nHost: LOCALHOST:4711\r\n\r\n").body;
+    assert!(page.contains("curl http://LOCALHOST:4711/predict ") && !page.contains("Bearer"), "{page}");
+}
+
+#[test]
+fn the_log_tells_of_each_request_once_it_is_over() {
+    let server = Server::start(place(), &["book", "ngrams", "--max-new-tokens", "100000"]);
+    let log = |word: &str| server.said().into_iter().filter(|line| line.contains(word)).count();
+    let mut body = json!({ "inputs": "the", "max_tokens": 3, "stream": true });
+    assert_eq!(server.post("/generate", &body).status, 200);
+    let line = server.hears("POST /generate 200 model=book texts=1 queue=");
+    let milliseconds = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(&format!(" {name}=")).unwrap();
+        rest.split_once("ms").unwrap().0.parse::<f64>().unwrap()
+    };
+    assert!(milliseconds(&line, "compute") > 0.0 && !line.contains("aborted"), "{line}");
+    // A stream is told of when it ends: here when its client has gone.
+    body["max_tokens"] = 100_000.into();
+    let mut stream = server.connect();
+    stream.write_all(&request("/generate", body.to_string().as_bytes())).unwrap();
+    server.comes_to("chumoku_queue_seconds_count", 2);
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(log("POST /generate"), 1);
+    assert!(server.counts("chumoku_requests_in_flight") >= 2);
+    drop(stream);
+    let line = server.hears("aborted");
+    assert!(
+        line.contains("POST /generate 200 model=book texts=1 ") && milliseconds(&line, "compute") > 100.0,
+        "{line}"
+    );
+    // A method that a client made up fills no log.
+    server
+        .sends(format!("{} / HTTP/1.1\r\nHost: localhost\r\n\r\n", "M".repeat(3000)).as_bytes())
+        .is(405, "Validation");
+    assert!(server.hears("MMMM").len() < 100);
+}
+
+#[test]
+fn without_a_log_events_are_told_and_no_requests() {
+    let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
+    server.asks("/predict", &json!({ "inputs": "good" }));
+    server.get("/nothing").is(404, "NotFound");
+    server.signal("HUP");
+    server.hears("unchanged");
+    server.signal("TERM");
+    assert_eq!(server.ends(), 0);
+    let said = server.said();
+    assert!(said.iter().any(|line| line.starts_with("ending")), "{said:#?}");
+    assert!(said.iter().all(|line| !line.contains("/predict") && !line.contains("404")), "{said:#?}");
+}
+
+#[test]
+fn nobody_who_reads_the_log_is_waited_for() {
+    let mut command = place().command(&["serve", "ngrams", "--port", "0", "--log", "json"]);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // One line is read, and then no more.
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address = line["url"].as_str().unwrap().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let asks = |stream: &mut TcpStream| {
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        assert_eq!(read(stream).expect("an answer").status, 200);
+    };
+    // More than a pipe holds and the service keeps.
+    (0..4000).for_each(|_| asks(&mut stream));
+    // Once it is read again, it tells how many lines are missing.
+    let reader = std::thread::spawn(move || log.lines().map_while(Result::ok).collect::<Vec<String>>());
+    std::thread::sleep(Duration::from_millis(200));
+    asks(&mut stream);
+    let kill = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success() && child.wait().unwrap().success());
+    let lines = reader.join().unwrap();
+    let lines: Vec<serde_json::Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let requests = lines.iter().filter(|line| line["event"] == "request").count() as u64;
+    let dropped: u64 =
+        lines.iter().filter(|line| line["event"] == "dropped").filter_map(|line| line["lines"].as_u64()).sum();
+    assert!(dropped > 0, "all {requests} were read");
+    assert_eq!(requests + dropped, 4001);
+    assert_eq!(lines.last().unwrap()["event"], "ending");
+}
+
+#[test]
+fn a_key_is_asked_for_and_demanded_beyond_this_machine() {
+    let place = place();
+    let server = Server::with(place, &["ngrams"], &[("CHUMOKU_API_KEY", "open-sesame")]);
+    let with = |key: &str| {
+        let head = format!("GET /info HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\n\r\n");
+        server.sends(head.as_bytes())
+    };
+    assert_eq!(with("Bearer open-sesame").status, 200);
+    for wrong in ["Bearer open-sesam", "Bearer open-sesame2", "Basic open-sesame", "open-sesame"] {
+        assert!(with(wrong).is(401, "Unauthorized").head.to_lowercase().contains("www-authenticate: bearer"));
+    }
+    assert!(with("Bearer open-sesam").body.contains("the key is another one"));
+    server.refuses("/predict", &json!({ "inputs": "good" }), 401, "Unauthorized");
+    // A browser cannot send a key where it follows a link.
+    for path in ["/health", "/docs", "/openapi.json"] {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+    assert_eq!(server.get("/metrics").status, 401);
+    assert!(server.said().iter().all(|line| !line.contains("sesame")));
+    place.refuses(
+        &["serve", "ngrams", "--host", "0.0.0.0", "--port", "0"],
+        &["--host 0.0.0.0", "CHUMOKU_API_KEY", "--no-key"],
+    );
+    let open = Server::start(place, &["ngrams", "--host", "0.0.0.0", "--no-key"]);
+    open.hears("anybody who reaches this address may ask");
+    let open = Server::start(place, &["ngrams", "--lang", "ja"]);
+    open.hears("待受");
+    assert!(open.post("/predict", &json!({})).body.contains("ありません"));
+}
+
+#[test]
+fn what_cannot_be_served_is_said_at_once() {
+    let place = place();
+    place.refuses(&["serve"], &["MODEL"]);
+    place.refuses(&["serve", "nowhere"], &["nowhere"]);
+    place.refuses(&["serve", "ngrams", "./ngrams"], &["two models are called ngrams"]);
+    place.refuses(&["serve", "ngrams", "--host", "no such host"], &["--host no such host"]);
+    place.refuses(&["serve", "ngrams", "--read-timeout", "0s"], &["--read-timeout", "10s"]);
+    let server = Server::start(place, &["ngrams"]);
+    let port = server.address.rsplit_once(':').unwrap().1;
+    place.refuses(&["serve", "ngrams", "--port", port], &["listening on 127.0.0.1", port, "--port"]);
+}
+
+#[test]
+fn the_page_of_documentation_names_every_flag_and_place() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md")).unwrap();
+    let help = place().run(&["serve", "--help"]).ok().stdout;
+    let flags: Vec<&str> = help.split_whitespace().filter(|word| word.starts_with("--")).collect();
+    assert!(flags.len() > 15, "{flags:?}");
+    for flag in flags.iter().filter(|flag| !["--help", "--lang", "--threads"].contains(*flag)) {
+        assert!(page.contains(*flag), "{flag} is not in docs/serve.md");
+    }
+    let words = page.split(|c: char| c.is_whitespace() || "`,;:()|".contains(c));
+    for flag in words.filter(|word| {
+        word.starts_with("--") && word.len() > 3 && !["--json", "--out", "--force", "--html"].contains(word)
+    }) {
+        assert!(help.contains(flag), "docs/serve.md names {flag}");
+    }
+    let server = Server::start(place(), &["ngrams"]);
+    for place in server.get("/").json()["endpoints"].as_array().unwrap() {
+        let path = place.as_str().unwrap().split_once(' ').unwrap().1;
+        assert!(page.contains(&format!("{path}`")), "{path} is not in docs/serve.md");
+    }
+}

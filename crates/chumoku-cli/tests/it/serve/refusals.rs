@@ -1,0 +1,204 @@
+//! What cannot be answered is refused with a status and a reason.
+
+use crate::common::Place;
+use crate::serve::{ALL, place};
+use crate::service::{Server, read, request};
+use serde_json::json;
+use std::io::Write;
+use std::time::Duration;
+
+#[test]
+fn what_cannot_be_answered_is_refused_with_a_reason() {
+    let place = place();
+    let limits = ["--max-body", "5000", "--max-texts", "3", "--max-chars", "100", "--max-new-tokens", "20"];
+    let server = Server::start(place, &[&ALL[..], &limits].concat());
+    let text = json!({ "inputs": "good" });
+    server.get("/nothing").is(404, "NotFound");
+    server.refuses("/models/nobody/predict", &text, 404, "NotFound");
+    server.refuses("/predict", &json!({ "inputs": "good", "model": "nobody" }), 404, "NotFound");
+    server.get("/predict").is(405, "Validation");
+    server.refuses("/info", &text, 405, "Validation");
+    for (path, body) in [
+        ("/predict", json!({})),
+        ("/predict", json!({ "inputs": 3 })),
+        ("/predict", json!({ "inputs": ["good", 3] })),
+        ("/predict", json!({ "inputs": [["a", "b"]] })),
+        ("/predict", json!({ "inputs": "good", "raw_scores": "yes" })),
+        ("/predict", json!({ "inputs": "good", "top": 2 })),
+        ("/predict", json!({ "inputs": "good", "full": true, "top": 0 })),
+        ("/predict", json!({ "inputs": "good", "full": true, "abstain": 2 })),
+        ("/predict", json!({ "inputs": "good", "columns": { "price": 3 } })),
+        ("/models/names/predict", json!({ "inputs": "good", "raw_scores": true })),
+        ("/explain", json!({ "inputs": ["a", "b"] })),
+        ("/explain", json!({ "inputs": "a", "target": "b", "model": "reviews" })),
+        ("/explain", json!({ "inputs": "a", "method": "guessing" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 1 }, "model": "reviews" })),
+        ("/explain", json!({ "inputs": "a", "span": "0:1", "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": -1 }, "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 1, "label": 3 }, "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 9 }, "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "span": { "start": 0, "end": 1, "label": "planet" }, "model": "names" })),
+        ("/explain", json!({ "inputs": "a", "method": "integrated-gradients", "model": "ngrams" })),
+        ("/embed", json!({ "inputs": "good", "prompt_name": "query" })),
+        ("/v1/embeddings", json!({ "input": "good", "encoding_format": "hex" })),
+        ("/v1/embeddings", json!({ "input": "good", "dimensions": 8 })),
+        ("/translate", json!({ "inputs": "a", "n_best": 9 })),
+        ("/translate", json!({ "inputs": "a", "beam": -1 })),
+        ("/generate", json!({})),
+        ("/generate", json!({ "inputs": null })),
+        ("/generate", json!({ "inputs": "a", "max_tokens": 21 })),
+        ("/generate", json!({ "inputs": "a", "temperature": -1 })),
+        ("/generate", json!({ "inputs": "a", "system": "be kind" })),
+    ] {
+        server.refuses(path, &body, 422, "Validation");
+    }
+    let both = json!({ "inputs": "a", "system": "be kind", "no_chat": true });
+    assert!(server.refuses("/generate", &both, 422, "Validation").body.contains("no_chat"));
+    server.asks("/v1/embeddings", &json!({ "input": "good", "dimensions": 16 }));
+    // A model that the path names is meant; one that a client of OpenAI's interface has to name need not be.
+    let named = json!({ "input": "good", "model": "nobody" });
+    let reply = server.refuses("/models/nobody/v1/embeddings", &named, 404, "NotFound");
+    assert_eq!(reply.json()["error"]["code"], 404);
+    assert_eq!(server.asks("/v1/embeddings", &named), server.asks("/models/bert/v1/embeddings", &named));
+    server.refuses("/models/%FF/predict", &text, 404, "NotFound");
+    server.refuses("/models/50%/predict", &text, 404, "NotFound");
+    for inputs in [json!([]), json!(""), json!(["good", ""]), json!(" \t\n"), json!(["good", "\u{3000}"])] {
+        for path in ["/predict", "/embed", "/explain"] {
+            server.refuses(path, &json!({ "inputs": inputs }), 400, "Empty");
+        }
+    }
+    let reply = server.refuses("/predict", &json!({ "inputs": ["good", " "] }), 400, "Empty");
+    assert!(reply.body.contains("text 2 of 2 is empty"), "{reply:?}");
+    server.refuses("/predict", &json!({ "inputs": ["a", "b", "c", "d"] }), 413, "Validation");
+    server.refuses("/predict", &json!({ "inputs": "x".repeat(101) }), 413, "Validation");
+    assert_eq!(server.post("/predict", &json!({ "inputs": "あ".repeat(100) })).status, 200);
+    for (path, model) in [
+        ("/predict", "bert"),
+        ("/embed", "reviews"),
+        ("/translate", "book"),
+        ("/generate", "names"),
+        ("/tokenize", "ngrams"),
+    ] {
+        server.refuses(path, &json!({ "inputs": "good", "model": model }), 424, "Backend");
+    }
+    // Longer than the encoder reads.
+    let long = "good ".repeat(20);
+    server.refuses("/embed", &json!({ "inputs": long }), 413, "Validation");
+    assert_eq!(server.post("/embed", &json!({ "inputs": long, "truncate": true })).status, 200);
+    let reply = server.post("/v1/embeddings", &json!({ "input": long, "model": "bert" }));
+    assert!(reply.status == 413 && reply.body.contains("input: a text is longer"), "{reply:?}");
+    assert!(!reply.body.contains("truncate"), "{reply:?}");
+    // No JSON, and no text.
+    let deep = format!("{{\"inputs\": {}{}}}", "[".repeat(1000), "]".repeat(1000));
+    for body in [b"{\"inputs\": \"\xff\xfe\"}".as_slice(), b"{\"inputs\": ", b"inputs=good", deep.as_bytes(), b""] {
+        let reply = server.sends(&request("/predict", body)).is(400, "Validation");
+        assert!(!reply.body.contains("good"), "{reply:?}");
+    }
+    for (body, reason) in
+        [(&br#"{"inputs": "\ud800"}"#[..], "half of a character"), (br#"{"inputs": 1e400}"#, "too large")]
+    {
+        let reply = server.sends(&request("/predict", body)).is(400, "Validation");
+        assert!(reply.body.contains(reason), "{reply:?}");
+    }
+    server.sends(&request("/predict", b"[\"good\"]")).is(422, "Validation");
+    let plain = String::from_utf8(request("/predict", b"{}")).unwrap().replace("application/json", "text/plain");
+    server.sends(plain.as_bytes()).is(415, "Validation");
+    // Too much, announced or not.
+    server.sends(&request("/predict", &[b' '; 5001])).is(413, "Validation");
+    let chunks = format!("{:x}\r\n{}\r\n", 4000, " ".repeat(4000)).repeat(3);
+    let head = "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    server.sends(format!("{head}{chunks}0\r\n\r\n").as_bytes()).is(413, "Validation");
+    let announced = head.replace("Transfer-Encoding: chunked", "Content-Length: 99999999999");
+    server.sends(announced.as_bytes()).is(413, "Validation");
+    assert_eq!(server.sends(b"NONSENSE\r\n\r\n").status, 400);
+    assert_eq!(server.sends(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(200_000)).as_bytes()).status, 431);
+    // A page of another name that leads here.
+    for host in
+        ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost:evil.example", "[::1]evil.example"]
+    {
+        server.sends(format!("GET /info HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).is(403, "Validation");
+    }
+    server.sends(b"GET /info HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n").is(400, "Validation");
+    let reply = server.sends(b"OPTIONS /predict HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n");
+    assert!(reply.status == 405 && !reply.head.to_lowercase().contains("access-control"), "{reply:?}");
+    // All that came of it is a log without a text.
+    assert_eq!(server.post("/predict", &text).status, 200);
+    server.hears("POST /predict 200 model=reviews texts=1");
+    assert!(server.said().iter().all(|line| !line.contains("good")), "{:#?}", server.said());
+}
+
+#[test]
+fn a_connection_goes_on_after_a_refusal_or_is_said_to_end() {
+    let server = Server::start(place(), &["ngrams", "--max-body", "5000"]);
+    let sound = request("/predict", b"{\"inputs\": \"good\"}");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let typed = text(sound.clone()).replace("application/json", "text/plain");
+    let elsewhere = text(sound.clone()).replace("localhost", "evil.example");
+    for (bytes, status) in [
+        (request("/predict", b"{\"inputs\": 3}"), 422),
+        (request("/predict", b"{"), 400),
+        (request("/nothing", b"{}"), 404),
+        (request("/info", b"{}"), 405),
+        (typed.into_bytes(), 415),
+        (elsewhere.into_bytes(), 403),
+        (request("/predict", &[b' '; 5001]), 413),
+        (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(), 404),
+    ] {
+        let mut stream = server.connect();
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        stream.write_all(&bytes[..head]).unwrap();
+        // Whether the body is read depends on what is asked, not on when it comes.
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = stream.write_all(&bytes[head..]);
+        let reply = read(&mut stream).unwrap_or_else(|| panic!("no answer instead of {status}"));
+        assert_eq!(reply.status, status, "{reply:?}");
+        if reply.head.to_lowercase().contains("connection: close") {
+            assert!([403, 404, 405, 413, 415].contains(&status) && head < bytes.len(), "{reply:?}");
+        } else {
+            stream.write_all(&sound).unwrap();
+            assert_eq!(read(&mut stream).unwrap_or_else(|| panic!("no answer after {status}")).status, 200);
+        }
+    }
+}
+
+#[test]
+fn names_in_paths_are_read_as_they_are_written_in_addresses() {
+    let server = Server::start(place(), &["映画 1=ngrams", "50%=names"]);
+    let text = json!({ "inputs": "good" });
+    assert_eq!(server.post("/models/%E6%98%A0%E7%94%BB%201/predict", &text).status, 200);
+    assert_eq!(server.post("/models/50%25/predict", &text).status, 200);
+    server.hears("model=映画 1 texts=1");
+}
+
+#[test]
+fn columns_are_bounded_as_texts_are() {
+    let place = Place::new();
+    let row = |i: usize| format!("Meal {i}.,{},{}\n", 300 + i % 2 * 900, ["cheap", "dear"][i % 2]);
+    place.write("columns.csv", format!("text,price,label\n{}", (0..90).map(row).collect::<String>()));
+    place.run(&["train", "columns.csv", "--out", "columns", "--model", "ngrams", "--columns", "price"]).ok();
+    let server = Server::start(&place, &["columns", "--max-chars", "1000", "--max-body", "20000"]);
+    let ask = |texts: usize, digits: usize| {
+        let inputs: Vec<[&str; 1]> = vec![["Meal."]; texts];
+        let body = json!({ "inputs": inputs, "columns": { "price": format!("{:0>digits$}", 300) } });
+        server.post("/predict", &body)
+    };
+    assert_eq!(ask(20, 1000).status, 200);
+    assert!(ask(1, 1001).is(413, "Validation").body.contains("--max-chars"));
+    assert!(ask(21, 1000).is(413, "Validation").body.contains("--max-body"));
+}
+
+#[test]
+fn a_model_that_fails_refuses_and_goes_on() {
+    let place = Place::new();
+    place.copy(&self::place().path("bert"), "bert");
+    // Weights that are numbers, and whose products are none.
+    let mut bytes = std::fs::read(place.path("bert/model.safetensors")).unwrap();
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    bytes[header..].chunks_exact_mut(4).for_each(|four| four.copy_from_slice(&3e38f32.to_le_bytes()));
+    place.write("bert/model.safetensors", bytes);
+    let server = Server::start(&place, &["bert"]);
+    for _ in 0..2 {
+        server.refuses("/embed", &json!({ "inputs": "good film" }), 424, "Backend");
+        assert_eq!(server.post("/tokenize", &json!({ "inputs": "good film" })).status, 200);
+    }
+}

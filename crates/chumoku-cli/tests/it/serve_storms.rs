@@ -1,0 +1,374 @@
+//! Storms: thousands of connections, clients that send nonsense or take nothing, folders that vanish, processes that are killed.
+//! Nothing hangs, and whatever is answered at all is answered with a status and a reason.
+
+#![cfg(unix)]
+
+use crate::common::{Place, csv, random, reviews};
+use crate::service::{PATIENCE, Reply, Server, read, request};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// A folder with one model, which is quick to make.
+fn place() -> &'static Place {
+    static PLACE: OnceLock<Place> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        let place = Place::shared("serve-storms");
+        place.write("reviews.csv", csv(&reviews(100)));
+        place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
+        place
+    })
+}
+
+const TEXT: &str = "Slow, cold and not worth the money.";
+
+fn body() -> Vec<u8> {
+    request("/predict", json!({ "inputs": TEXT, "full": true }).to_string().as_bytes())
+}
+
+fn expected() -> &'static str {
+    static EXPECTED: OnceLock<String> = OnceLock::new();
+    EXPECTED.get_or_init(|| place().run(&["predict", "ngrams", TEXT, "--json"]).ok().stdout.trim_end().to_owned())
+}
+
+/// How many files this process may have open, and so each that it starts.
+fn files() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(256)
+}
+
+#[test]
+fn ten_thousand_connections_may_stand_idle() {
+    let most = 10_000.min(files().saturating_sub(200));
+    if most < 10_000 {
+        println!("{most} connections instead of 10,000: raise `ulimit -n`");
+    }
+    // Room for all of them; and more than may be open.
+    for (count, room) in [(most, most + 100), (most / 10, most / 20)] {
+        let most = room.to_string();
+        let server = Server::start(place(), &["ngrams", "--max-connections", &most, "--read-timeout", "300s"]);
+        let before = server.resident();
+        let stay = count.min(room);
+        let is_full = stay < count;
+        let connect = |number: usize| {
+            let mut stream = server.connect();
+            // Not faster than they are taken: the system has room for a thousand, and lets the next wait for a second.
+            if number >= stay {
+                read(&mut stream).expect("an answer").is(503, "Overloaded");
+            } else if number % 500 == 499 {
+                stream.write_all(&body()).unwrap();
+                assert_eq!(read(&mut stream).expect("an answer").body, expected());
+            }
+            stream
+        };
+        let mut idle: Vec<TcpStream> = (0..count).map(connect).collect();
+        // Those that stay can ask, each.
+        for stream in idle[..stay].iter_mut().step_by(97) {
+            stream.write_all(&body()).unwrap();
+            assert_eq!(read(stream).expect("an answer").body, expected());
+        }
+        if is_full {
+            server.sends(&body()).is(503, "Overloaded");
+        } else {
+            assert_eq!(server.counts("chumoku_connections"), count as u64 + 1);
+        }
+        if let (Some(before), Some(after)) = (before, server.resident()) {
+            let each = after.saturating_sub(before) / stay as u64;
+            assert!(each < 32 << 10, "{each} bytes for each of {stay} connections");
+        }
+        drop(idle);
+        server.has_room_again();
+        server.comes_to("chumoku_connections", 1);
+    }
+}
+
+#[test]
+fn more_connections_than_files_are_survived() {
+    let place = place();
+    let line = "ulimit -n 60 && exec \"$CHUMOKU\" serve ngrams --port 0 --threads 1";
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku")).env_remove("CHUMOKU_API_KEY");
+    let server = Server::of(command.current_dir(place.path("")));
+    let held: Vec<TcpStream> = (0..150).map(|_| server.connect()).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    drop(held);
+    let reply = server.sends(&body());
+    assert_eq!((reply.status, &*reply.body), (200, expected()));
+}
+
+/// What a server may say to nonsense: a status, and a reason unless it is not even HTTP.
+#[track_caller]
+fn check(reply: &Reply, sent: &[u8]) {
+    let shown = String::from_utf8_lossy(&sent[..sent.len().min(300)]);
+    match reply.status {
+        200 => {}
+        400 | 431 if reply.body.is_empty() => {}
+        400 | 403 | 404 | 405 | 408 | 413 | 415 | 422 | 424 => {
+            let body = reply.json();
+            let said = body["error"].as_str().or(body["message"].as_str());
+            assert!(body["error_type"].is_string() && said.is_some_and(|said| said.len() > 10), "{reply:?} to {shown}");
+        }
+        // An expectation that nobody can meet.
+        417 | 501 | 505 => {}
+        _ => panic!("{reply:?} to {shown}"),
+    }
+}
+
+/// A sound request for one of some paths with bytes changed, left out, doubled, or cut off.
+fn changed(body: &str, paths: &[&str], state: &mut u64) -> Vec<u8> {
+    let below = |state: &mut u64, n: usize| (random(state) * n as f64) as usize;
+    let path = paths[below(state, paths.len())];
+    let mut bytes = request(path, body.as_bytes());
+    if below(state, 3) == 0 {
+        let text = String::from_utf8(bytes).unwrap();
+        let head = text.split("Content-Length").next().unwrap();
+        let chunk = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+        bytes = format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunk}").into_bytes();
+    }
+    for _ in 0..1 + below(state, 3) {
+        let at = below(state, bytes.len());
+        match below(state, 4) {
+            0 => bytes[at] = (random(state) * 256.0) as u8,
+            1 => drop(bytes.remove(at)),
+            2 => {
+                let part = bytes[at..(at + 20).min(bytes.len())].to_vec();
+                bytes.splice(at..at, part).for_each(drop);
+            }
+            _ => bytes.truncate(at.max(1)),
+        }
+    }
+    bytes
+}
+
+/// Whether some bytes are answered; if not, the connection is closed, and soon in any case.
+fn is_answered(server: &Server, bytes: &[u8]) -> bool {
+    let mut stream = server.connect();
+    // It may have refused before all is sent.
+    let _ = stream.write_all(bytes);
+    let begun = Instant::now();
+    let reply = read(&mut stream);
+    assert!(begun.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(bytes));
+    reply.iter().for_each(|reply| check(reply, bytes));
+    reply.is_some()
+}
+
+#[test]
+fn nonsense_is_refused_and_hangs_nobody() {
+    let server = Server::start(place(), &["ngrams", "--read-timeout", "500ms", "--max-body", "100000", "--log", "off"]);
+    let deep = |open: &str, close: &str, count: usize| {
+        format!("{{\"inputs\": {}{}}}", open.repeat(count), close.repeat(count))
+    };
+    let bodies: Vec<Vec<u8>> = vec![
+        deep("[", "]", 20_000).into_bytes(),
+        deep("{\"a\":", "}", 10_000).into_bytes(),
+        "[".repeat(90_000).into_bytes(),
+        b"{\"inputs\": \"\xff\xfe\xed\xa0\x80\"}".to_vec(),
+        b"{\"inputs\": \"\\ud800\"}".to_vec(),
+        b"{\"inputs\": \"\\u0000\"}".to_vec(),
+        format!("{{\"inputs\": {}}}", "9".repeat(50_000)).into_bytes(),
+        format!("{{\"inputs\": [{}\"\"]}}", "\"a\",".repeat(20_000)).into_bytes(),
+        format!("{{{}\"inputs\": \"a\"}}", "\"inputs\": [],".repeat(5_000)).into_bytes(),
+        vec![0; 90_000],
+        vec![b' '; 100_001],
+        vec![b'x'; 3_000_000],
+    ];
+    let paths = [
+        "/predict",
+        "/explain",
+        "/embed",
+        "/v1/embeddings",
+        "/tokenize",
+        "/translate",
+        "/generate",
+        "/models/ngrams/predict",
+    ];
+    for path in paths {
+        for body in &bodies {
+            let reply = server.sends(&request(path, body));
+            // A character of the code 0 is one, and of two fields of a name the last counts.
+            assert!(reply.status >= 400 || body.ends_with(b"\"a\"}") || body.len() < 50, "{reply:?}");
+            check(&reply, body);
+        }
+    }
+    // Requests that were sound, with bytes changed, left out, doubled, or cut off.
+    let sound = json!({ "inputs": [["good"], ["bad"]], "full": true, "top": 2 }).to_string();
+    let [mut answered, mut closed] = [0, 0];
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..24)
+            .map(|seed| {
+                let (server, sound) = (&server, &sound);
+                scope.spawn(move || {
+                    let mut state = 11 + seed;
+                    let count = 40;
+                    let answered =
+                        (0..count).filter(|_| is_answered(server, &changed(sound, &paths, &mut state))).count();
+                    (answered, count - answered)
+                })
+            })
+            .collect();
+        for client in clients {
+            let counts = client.join().unwrap();
+            (answered, closed) = (answered + counts.0, closed + counts.1);
+        }
+    });
+    // Most are long enough to be answered.
+    assert!(answered > 600, "{answered} answered, {closed} closed without a word");
+    assert_eq!(server.sends(&body()).body, expected());
+}
+
+#[test]
+fn who_sends_or_takes_bytes_one_by_one_is_let_go() {
+    let server = Server::start(place(), &["ngrams", "--read-timeout", "1s"]);
+    let whole = body();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        // Heads and bodies that come a byte at a time.
+        for start in [0, whole.len() - 20] {
+            let (server, whole) = (&server, &whole);
+            scope.spawn(move || {
+                let mut stream = server.connect();
+                stream.write_all(&whole[..start]).unwrap();
+                for byte in whole[start..].chunks(1) {
+                    if stream.write_all(byte).is_err() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                read(&mut stream).into_iter().for_each(|reply| drop(reply.is(408, "Timeout")));
+            });
+        }
+        // Answers that nobody takes.
+        let mut taker = server.connect();
+        taker.set_write_timeout(Some(Duration::from_secs(3))).unwrap();
+        let ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
+        let size = server.get("/openapi.json").body.len();
+        assert!(40 * 100 * size > 50 << 20, "answers of {size} bytes could fit into buffers of the system");
+        (0..40).take_while(|_| taker.write_all(&ask).is_ok()).for_each(drop);
+        server.comes_to("chumoku_connections", 1);
+    });
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    assert_eq!(server.sends(&whole).body, expected());
+}
+
+#[test]
+fn a_folder_that_changes_or_vanishes_changes_no_answer() {
+    let place = Place::new();
+    place.copy(&self::place().path("ngrams"), "ngrams");
+    let server = Server::start(&place, &["ngrams"]);
+    assert_eq!(server.sends(&body()).body, expected());
+    for entry in std::fs::read_dir(place.path("ngrams")).unwrap().map(Result::unwrap) {
+        // In place, as a careless copy does, and shorter than it was.
+        std::fs::write(entry.path(), b"?").unwrap();
+    }
+    assert_eq!(server.sends(&body()).body, expected());
+    server.signal("HUP");
+    server.hears("the old model is kept");
+    std::fs::remove_dir_all(place.path("ngrams")).unwrap();
+    assert_eq!(server.sends(&body()).body, expected());
+    server.signal("HUP");
+    server.comes_to("chumoku_reloads_total{result=\"kept_old\"}", 2);
+    assert_eq!(server.sends(&body()).body, expected());
+}
+
+#[test]
+fn told_to_end_under_load_it_answers_all_that_it_takes() {
+    let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
+    expected();
+    let address = server.address.clone();
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let address = address.clone();
+            std::thread::spawn(move || {
+                let mut answered = 0;
+                // A connection for each request, until there are no more. One that was not taken ends without a byte.
+                while let Ok(mut stream) = TcpStream::connect(&address) {
+                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    let last = String::from_utf8(body()).unwrap().replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+                    if stream.write_all(last.as_bytes()).is_err() {
+                        continue;
+                    }
+                    let mut bytes = Vec::new();
+                    let whole = stream.read_to_end(&mut bytes);
+                    if !bytes.is_empty() {
+                        let text = String::from_utf8(bytes).unwrap();
+                        assert!(
+                            whole.is_ok() && text.starts_with("HTTP/1.1 200") && text.ends_with(expected()),
+                            "{text}"
+                        );
+                        answered += 1;
+                    }
+                }
+                answered
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    server.signal("TERM");
+    let answered: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    assert!(answered > 50, "{answered}");
+    assert_eq!(server.ends(), 0, "{:#?}", server.said());
+}
+
+#[test]
+fn killed_it_is_started_again() {
+    let place = Place::new();
+    place.copy(&self::place().path("ngrams"), "ngrams");
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // As a supervisor does.
+    let supervisor = "while [ ! -e stop ]; do \"$CHUMOKU\" serve ngrams --port $PORT 2>>log & echo $! >pid; wait $!; sleep 0.1; done";
+    let mut command = Command::new("sh");
+    command.args(["-c", supervisor]).current_dir(place.path("")).stdin(Stdio::null());
+    command.env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku")).env("PORT", port.to_string()).env_remove("CHUMOKU_API_KEY");
+    let mut shell = command.spawn().unwrap();
+    let is_over = AtomicBool::new(false);
+    let kill = |signal: &str| {
+        let id = place.read("pid");
+        assert!(Command::new("kill").args([signal, id.trim()]).status().unwrap().success(), "{id}");
+    };
+    let asks = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&body()).ok()?;
+        read(&mut stream)
+    };
+    let comes_back = || {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match asks() {
+                Some(reply) => return assert_eq!((reply.status, &*reply.body), (200, expected())),
+                None => assert!(Instant::now() < until, "{}", place.read("log")),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    comes_back();
+    std::thread::scope(|scope| {
+        // Clients that come all the while are answered rightly or not at all.
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    asks().into_iter().for_each(|reply| assert_eq!((reply.status, &*reply.body), (200, expected())));
+                }
+            });
+        }
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(200));
+            kill("-9");
+            std::thread::sleep(Duration::from_millis(20));
+            comes_back();
+        }
+        is_over.store(true, Relaxed);
+    });
+    place.write("stop", "");
+    kill("-TERM");
+    assert!(shell.wait().unwrap().success());
+    let starts = place.read("log").lines().filter(|line| line.contains("http://")).count();
+    assert_eq!(starts, 4, "{}", place.read("log"));
+    assert!(place.read("log").contains("ending"), "{}", place.read("log"));
+}

@@ -1,0 +1,277 @@
+//! Why a tagger marked a span: effects of words, features that add up, spans that are asked for, and what is refused.
+
+use crate::common::{Place, has_fonts};
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+const TEXT: &str = "Greta Moore works in Oslo now.";
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value}"))
+}
+
+fn spans(row: &Value) -> &Vec<Value> {
+    row["spans"].as_array().unwrap_or_else(|| panic!("{row}"))
+}
+
+/// Sentences with names, in CoNLL's form; the same for the same seed.
+fn conll(n: usize, seed: u64) -> String {
+    let mut state = seed;
+    let mut pick = |list: &[&'static str]| list[(crate::common::random(&mut state) * list.len() as f64) as usize];
+    let mut out = String::new();
+    for i in 0..n {
+        let (first, last) = (pick(&["Anna", "Ben", "Clara", "Greta", "Hugo"]), pick(&["Brown", "Keller", "Moore"]));
+        let (place, does) = (pick(&["London", "Oslo", "Rome", "Lima"]), pick(&["lives", "works", "waits"]));
+        out += &match i % 3 {
+            0 => format!("{first} B-person\n{last} I-person\n{does} O\nin O\n{place} B-place\n. O\n\n"),
+            1 => format!("In O\n{place} B-place\nit O\nrains O\nnow O\n. O\n\n"),
+            _ => format!("Nobody O\n{does} O\nnow O\n. O\n\n"),
+        };
+    }
+    out
+}
+
+/// Every part of a difference is a product of a weight and a share, and together they are the difference.
+fn check_sums(span: &Value, blend: &Value) {
+    let against = &span["against"];
+    let sum =
+        |key: &str| against[key].as_array().into_iter().flatten().map(|part| number(&part["effect"])).sum::<f64>();
+    let parts = [sum("features"), sum("transitions"), sum("network")];
+    for (part, key) in parts.iter().zip(["from_features", "from_transitions", "from_network"]) {
+        assert!((part - number(&against[key])).abs() < 1e-3, "{key}: {part} {against}");
+    }
+    let difference = number(&against["difference"]);
+    assert!((parts.iter().sum::<f64>() - difference).abs() < 1e-3, "{parts:?} {against}");
+    assert!((number(&against["score"]) - number(&against["other_score"]) - difference).abs() < 1e-3, "{against}");
+    let share = blend["crf"].as_f64().unwrap_or(1.0);
+    let features = against["features"].as_array().unwrap();
+    assert!(!features.is_empty());
+    for feature in features {
+        let weight = number(&feature["weight"]) - number(&feature["other_weight"]);
+        assert!((share * weight - number(&feature["effect"])).abs() < 1e-4, "{feature}");
+        assert!(feature["label"] != feature["other"], "{feature}");
+    }
+}
+
+/// What is told of a span is what `predict` answers.
+fn check_answers(place: &Place, model: &str, text: &str, found: &Value) {
+    let predicted = place.run(&["predict", model, "--json", text]).ok().json();
+    assert_eq!(spans(found).len(), spans(&predicted).len());
+    for (span, answer) in spans(found).iter().zip(spans(&predicted)) {
+        for key in ["start", "end", "label", "text"] {
+            assert_eq!(span[key], answer[key]);
+        }
+        assert!((number(&span["probability"]) - number(&answer["probability"])).abs() < 2e-6, "{span} {answer}");
+        assert_eq!(span["is_found"], true);
+    }
+}
+
+fn effect(span: &Value, word: &str) -> f64 {
+    let words = span["words"].as_array().unwrap();
+    number(&words.iter().find(|found| found["text"] == word).unwrap_or_else(|| panic!("{span}"))["effect"])
+}
+
+#[test]
+fn a_random_field_is_explained() {
+    let place = Place::new();
+    place.write("train.conll", conll(120, 1));
+    place.run(&["train", "train.conll", "--out", "model"]).ok();
+    let explained = |more: &[&str]| place.run(&[&["explain", "model", TEXT, "--json", "-"], more].concat()).ok().json();
+    let found = explained(&[]);
+    assert_eq!((&found["text"], &found["method"]), (&json!(TEXT), &json!("leave-one-out")));
+    assert!(found.get("blend").is_none() && found.get("hidden_by").is_none(), "{found}");
+    assert_eq!(spans(&found).len(), 2);
+    check_answers(&place, "model", TEXT, &found);
+    spans(&found).iter().for_each(|span| check_sums(span, &Value::Null));
+
+    let [person, oslo] = [&found["spans"][0], &found["spans"][1]];
+    let words: Vec<&str> =
+        oslo["words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
+    assert_eq!(words, ["Greta", "Moore", "works", "in", "Oslo", "now", "."]);
+    assert!(effect(oslo, "Oslo") > 0.5 && effect(person, "Greta") > 0.5, "{found}");
+    // No feature of Oslo, and none of its neighbours' that has a part in the span, looks so far.
+    assert!(effect(oslo, "Greta").abs() < effect(oslo, "Oslo").abs() / 4.0, "{oslo}");
+    let names: Vec<&str> =
+        oslo["against"]["features"].as_array().unwrap().iter().map(|f| f["feature"].as_str().unwrap()).collect();
+    for name in ["word", "lower", "shape", "begins", "ends"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    let word = oslo["against"]["features"].as_array().unwrap().iter().find(|f| f["feature"] == "word").unwrap();
+    assert_eq!((&word["value"], &word["word"], &word["label"]), (&json!("Oslo"), &json!("Oslo"), &json!("B-place")));
+    assert_eq!(oslo["against"]["features"][0]["start"], 21);
+    let before = |f: &&Value| f["feature"] == "lower" && f["at"] == json!([-1, -1]);
+    let before = oslo["against"]["features"].as_array().unwrap().iter().find(before).unwrap();
+    assert_eq!(before["value"], "in");
+
+    // Asked for: one that is marked, by its borders alone, and those that are not.
+    assert_eq!(explained(&["--span", "21:25"])["spans"][0], *oslo);
+    let other = explained(&["--span", "21:25:person"])["spans"][0].clone();
+    assert_eq!((&other["is_found"], &other["label"]), (&json!(false), &json!("person")));
+    assert!(number(&other["against"]["difference"]) < 0.0, "{other}");
+    let instead = &other["against"]["spans"][0];
+    assert_eq!((&instead["text"], &instead["label"]), (&json!("Oslo"), &json!("place")));
+    check_sums(&other, &Value::Null);
+    let [own, wrong] = [oslo, &other].map(|span| number(&span["probability"]));
+    assert!(own + wrong <= 1.0 && wrong < 0.5, "{own} {wrong}");
+    check_sums(&explained(&["--span", "0:5:person"])["spans"][0], &Value::Null);
+    for (span, words) in [
+        ("0:4", &["0:4", "0:5", "Greta"][..]),
+        ("5:6", &["no word"]),
+        ("9:99", &["30 characters"]),
+        ("4:4", &["30 characters"]),
+        ("0:5:planet", &["planet", "person, place"]),
+        ("0", &["--span", "0:4:person"]),
+        ("a:b", &["--span", "0:4:person"]),
+    ] {
+        place.refuses(&["explain", "model", TEXT, "--span", span], words);
+    }
+
+    // On a terminal.
+    for (lang, words) in [
+        ("en", ["Why model marks these 2 spans", "2. \"Oslo\" place", "word before \"in\""]),
+        ("ja", ["model が 2 個のスパンを示す理由", "2. 「Oslo」 place", "前の語「in」"]),
+    ] {
+        let shown = place.run(&["--lang", lang, "explain", "model", TEXT]).ok().stdout;
+        assert!(words.iter().all(|word| shown.contains(word)), "{shown}");
+        assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
+    }
+    let nothing = place.run(&["explain", "model", "Nobody waits now."]).ok().stdout;
+    assert!(nothing.contains("marks nothing") && nothing.contains("--span"), "{nothing}");
+    assert_eq!(spans(&place.run(&["explain", "model", "Nobody waits now.", "--json", "-"]).ok().json()).len(), 0);
+
+    // A page, and pictures.
+    place.run(&["explain", "model", TEXT, "--html", "why.html", "--json", "why.json"]).ok();
+    let page = place.read("why.html");
+    assert!(page.contains("<u>Oslo</u>") && page.contains("id=\"tagged\"") && page.contains("default-src 'none'"));
+    assert_eq!(place.json("why.json"), found);
+    place.refuses(&["explain", "model", "  "], &["empty"]);
+
+    // Row by row.
+    place.write("rows.jsonl", format!("{}\n{}\n", json!({ "text": TEXT }), json!({ "text": "" })));
+    let rows = place.run(&["explain", "model", "--input", "rows.jsonl", "--json", "-"]).ok().json_lines();
+    assert_eq!(rows[0]["spans"][1]["words"], oslo["words"]);
+    assert_eq!(rows[0]["spans"][1]["against"]["features"].as_array().unwrap().len(), 20);
+    assert!(rows[1]["spans"].is_null() && rows[1]["error"].is_string(), "{}", rows[1]);
+    place.write("test.conll", conll(3, 5));
+    let rows = place.run(&["explain", "model", "--input", "test.conll", "--json", "-"]).ok().json_lines();
+    assert_eq!((rows.len(), spans(&rows[0]).len()), (3, 2));
+    place.write("lines.txt", format!("{TEXT}\nNobody waits now.\n"));
+    if has_fonts() {
+        place.run(&["explain", "model", "--input", "lines.txt", "--svg", "pictures"]).ok();
+        assert_eq!(place.names("pictures"), ["001.svg", "002.svg"]);
+        place.run(&["explain", "model", TEXT, "--span", "21:25", "--view", "effects", "--png", "one.png"]).ok();
+    }
+
+    // What a tagger has not.
+    for flags in [
+        &["--layer", "1"][..],
+        &["--view", "heatmap"],
+        &["--view", "curves"],
+        &["--target", "x"],
+        &["--without", "1.1"],
+        &["--set", "price=1"],
+        &["--method", "integrated-gradients"],
+        &["--precision", "high"],
+    ] {
+        place.refuses(&[&["explain", "model", TEXT], flags].concat(), &[flags[0]]);
+    }
+    for mode in ["--errors", "--faithfulness"] {
+        place.refuses(&["explain", "model", mode, "rows.jsonl"], &["a tagger", "explain"]);
+    }
+    for (lang, words) in [("en", ["a tagger", "`explain`"]), ("ja", ["単語にラベルを付けるモデル", "`explain`"])]
+    {
+        for args in [&["trace", "--model", "model", "--text", "Anna"][..], &["export", "model", "--out", "m.onnx"]] {
+            let error = place.run(&[&["--lang", lang], args].concat()).stderr;
+            assert!(words.iter().all(|word| error.contains(word)), "{args:?}: {error}");
+        }
+    }
+    place.write("table.csv", "text,label\n".to_owned() + &"good,pos\nbad,neg\nso good,pos\nso bad,neg\n".repeat(10));
+    place.run(&["train", "table.csv", "--model", "ngrams", "--out", "classes"]).ok();
+    place.refuses(&["explain", "classes", "good", "--span", "0:4"], &["--span", "tagger", "leave it out"]);
+}
+
+/// With a network both halves are told, and texts of many windows are read as `predict` reads them.
+#[test]
+fn a_network_beside_is_explained() {
+    let place = Place::with_bert();
+    let words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\nanna\nben\nclara\ngreta\nhugo\nbrown\nkeller\nmoore\nlondon\noslo\nrome\nlima\n\
+                 lives\nworks\nwaits\nin\nit\nrains\nnow\nnobody\n";
+    place.write("bert/vocab.txt", words);
+    place.write("train.conll", conll(120, 1));
+    place.run(&["train", "train.conll", "--from", "bert", "--out", "model", "--epochs", "40"]).ok();
+    let explained = |text: &str| place.run(&["explain", "model", text, "--json", "-"]).ok().json();
+    let found = explained(TEXT);
+    assert_eq!(found["hidden_by"], "[MASK]");
+    assert_eq!(found["blend"], place.json("model/config.json")["network"]["blend"]);
+    check_answers(&place, "model", TEXT, &found);
+    for span in spans(&found) {
+        check_sums(span, &found["blend"]);
+        assert_eq!(span["against"]["network"].as_array().unwrap().len(), {
+            let marked = span["text"].as_str().unwrap();
+            marked.split(' ').count()
+        });
+        for half in ["network", "crf"] {
+            let half = &span[half];
+            assert!((0.0..=1.0).contains(&number(&half["probability"])), "{half}");
+            assert_eq!(half["effects"].as_array().unwrap().len(), 7);
+        }
+    }
+    // The random field alone is that of its own explanation: what it does not see changes nothing in it.
+    let oslo = &found["spans"][1];
+    assert!(number(&oslo["network"]["effects"][0]).abs() > 0.0, "the network reads the whole text: {oslo}");
+    let shown = place.run(&["explain", "model", TEXT]).ok().stdout;
+    assert!(shown.contains("Network alone") && shown.contains("[MASK]") && shown.contains(", network "), "{shown}");
+    assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
+
+    // Of a long text the windows without the hidden word stay as they are.
+    let long = [TEXT; 6].join(" ");
+    let of_long = explained(&long);
+    check_answers(&place, "model", &long, &of_long);
+    let last = spans(&of_long).last().unwrap();
+    check_sums(last, &of_long["blend"]);
+    let effects = last["network"]["effects"].as_array().unwrap();
+    assert!(number(&effects[0]) == 0.0 && number(&effects[effects.len() - 3]) != 0.0, "{effects:?}");
+    place.run(&["explain", "model", TEXT, "--precision", "highest", "--html", "why.html"]).ok();
+    assert!(place.read("why.html").contains("(NN "));
+    // The page has the attention of the network, and so have pictures.
+    let page = place.read("why.html");
+    assert!(page.matches("<svg").count() >= 6 && page.contains("[CLS]"), "{}", page.len());
+    for view in ["heatmap", "lines", "grid", "values", "rollout", "depth"] {
+        let shown = place.run(&["explain", "model", TEXT, "--view", view, "--layer", "1"]).ok().stdout;
+        assert!(shown.contains("[CLS]") || view == "grid" || view == "depth", "{view}: {shown}");
+    }
+    place.refuses(&["explain", "model", TEXT, "--layer", "9"], &["--layer 9", "layers 1 to"]);
+    place.refuses(&["explain", "model", TEXT, "--without", "1.1"], &["--without", "leave it out"]);
+}
+
+/// Parts of speech: each word is a span; of Japanese, words are told.
+#[test]
+fn parts_of_speech_and_japanese_are_explained() {
+    let place = Place::new();
+    let nouns = ["dog", "cat", "man"];
+    let rows = |i: usize| format!("the DET\n{} NOUN\n{} VERB\n. PUNCT\n\n", nouns[i % 3], ["runs", "eats"][i % 2]);
+    place.write("pos.conll", (0..60).map(rows).collect::<String>());
+    place.run(&["train", "pos.conll", "--out", "pos"]).ok();
+    let found = place.run(&["explain", "pos", "the cat runs.", "--json", "-"]).ok().json();
+    check_answers(&place, "pos", "the cat runs.", &found);
+    spans(&found).iter().for_each(|span| check_sums(span, &Value::Null));
+    place.refuses(&["explain", "pos", "the cat runs.", "--span", "0:7"], &["one word"]);
+
+    let row = |i: usize| {
+        let (who, town) = (["田中", "佐藤", "高橋", "山本"][i % 4], ["東京", "大阪", "札幌"][i % 3]);
+        json!({ "text": format!("{who}さんは{town}に住んでいる。"), "spans": [[0, 2, "人名"], [5, 7, "地名"]] })
+    };
+    place.write("train.jsonl", (0..48).map(|i| format!("{}\n", row(i))).collect::<String>());
+    place.run(&["train", "train.jsonl", "--out", "ja"]).ok();
+    let text = "佐藤さんは大阪に住んでいる。";
+    let found = place.run(&["explain", "ja", text, "--json", "-"]).ok().json();
+    check_answers(&place, "ja", text, &found);
+    spans(&found).iter().for_each(|span| check_sums(span, &Value::Null));
+    let words: Vec<&str> =
+        found["spans"][0]["words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
+    assert_eq!(words.concat(), text);
+    assert!(words.contains(&"大阪"), "{words:?}");
+    let features = found["spans"][1]["against"]["features"].as_array().unwrap();
+    let two = features.iter().find(|f| f["feature"] == "characters" && f["at"] == json!([0, 1]) && f["word"] == "大");
+    assert_eq!(two.unwrap_or_else(|| panic!("{features:?}"))["value"], "大阪");
+}

@@ -1,0 +1,202 @@
+//! Translators on the command line: trained on pairs, exact, used, and refused where they do not fit.
+
+use crate::common::{Place, sha256};
+
+/// Lines of numbers as words, and the same in digits.
+fn parallel(place: &Place, lines: usize) {
+    const WORDS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    let digits = |i: usize| [i / 100 % 10, i / 10 % 10, i % 10];
+    let numbers = || (0..lines).map(|i| digits(i * 37 + 11));
+    let words = numbers().map(|d| d.map(|d| WORDS[d]).join(" ") + "\n").collect::<String>();
+    let figures = numbers().map(|d| d.map(|d| d.to_string()).join("") + "\n").collect::<String>();
+    place.write("train.words", words);
+    place.write("train.digits", figures);
+}
+
+const TRAIN: [&str; 2] = ["train", "train.words,train.digits"];
+
+fn trained(epochs: &str) -> Place {
+    let place = Place::new();
+    parallel(&place, 300);
+    place.run(&[&TRAIN[..], &["--out", "model", "--epochs", epochs]].concat()).ok();
+    place
+}
+
+#[test]
+fn parallel_files_are_recognised_learnt_and_translated() {
+    let place = Place::new();
+    parallel(&place, 900);
+    let run = place.run(&[&TRAIN[..], &["--out", "model", "--epochs", "25"]].concat()).ok();
+    assert!(run.stderr.contains("translate: two parallel files"), "{}", run.stderr);
+    for part in ["BLEU", "tok:13a", "chrF2", "exact", "chumoku translate"] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let metrics = place.json("model/metrics.json");
+    let exact = metrics["scores"]["exact"].as_f64().unwrap();
+    assert!(exact > 0.9, "{exact} of the unseen numbers are right");
+
+    // The tree of the search ends in what is written.
+    let tree = place.run(&["trace", "--model", "model", "--beam", "3", "--text", "four two nine", "--format", "json"]);
+    let tree = tree.ok().json();
+    assert_eq!(tree["found"][0]["text"], "429", "{tree}");
+    let nodes = tree["nodes"].as_array().unwrap();
+    let number = |node: &serde_json::Value, key: &str| node[key].as_f64().unwrap();
+    for node in nodes {
+        let before = node["parent"].as_u64().map_or(0.0, |parent| number(&nodes[parent as usize], "log_probability"));
+        let sum = before + number(node, "probability").ln();
+        assert!((sum - number(node, "log_probability")).abs() < 1e-3, "{node}");
+    }
+    for step in 1..=nodes.last().unwrap()["step"].as_u64().unwrap() {
+        let own = || nodes.iter().filter(|node| node["step"] == step);
+        assert!(own().count() <= 6 && own().filter(|node| node["fate"] == "followed").count() <= 3, "{step}: {tree}");
+    }
+    let args = ["trace", "--model", "model", "--beam", "2", "--text", "four two nine", "--lang", "ja"];
+    let shown = place.run(&args).ok().stdout;
+    assert!(shown.contains("★ [END]") && shown.contains("ビーム幅 2") && shown.contains("1. 429"), "{shown}");
+    place.refuses(&[&args[..], &["--steps", "3"]].concat(), &["--steps"]);
+    place.refuses(&[&args[..], &["--format", "latex"]].concat(), &["--format"]);
+    if crate::common::has_fonts() {
+        place.run(&[&args[..5], &["--text", "one", "--svg", "tree.svg"]].concat()).ok();
+        assert!(place.read("tree.svg").contains("beam search with 2"));
+    }
+    // Given, from a file and through a pipe: the same, in order.
+    let run = place.run(&["translate", "model", "four two nine", "one one one"]).ok();
+    assert_eq!(run.stdout, "429\n111\n");
+    place.write("new.txt", "four two nine\none one one\n");
+    let run = place.run(&["translate", "model", "--input", "new.txt"]).ok();
+    let second = |line: &str| line.split('\t').nth(1).unwrap().to_owned();
+    assert_eq!(run.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "111"]);
+    let piped = place.run_on(b"four two nine\none one one\n", &["translate", "model"]).ok();
+    assert_eq!(piped.stdout, run.stdout);
+    // A row that cannot be translated keeps its place; the schema of JSON is that of a text given.
+    let piped = place.run_on(b"four two nine\n\none one one\n", &["translate", "model"]).ok();
+    assert_eq!(piped.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "", "111"]);
+    assert!(piped.stdout.lines().nth(2).unwrap().contains("empty text"), "{piped:#?}");
+    let strict = place.run_on(b"four two nine\n\none one one\n", &["translate", "model", "--strict"]);
+    assert_eq!((strict.code, strict.stdout.lines().count()), (2, 2), "{strict:#?}");
+    place.write("new.csv", "id,source\n7,four two nine\n");
+    let given = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "2"]).ok().json();
+    let args = ["translate", "model", "--input", "new.csv", "--text", "source", "--json", "--n-best", "2"];
+    let mut row = place.run(&args).ok().json();
+    let input = row.as_object_mut().unwrap().remove("input");
+    assert_eq!(input, Some(serde_json::json!({ "id": "7", "source": "four two nine" })));
+    assert_eq!(row, given);
+
+    let json = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "3", "--alignment"]).ok();
+    let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&value["text"], &value["translation"]), (&"four two nine".into(), &"429".into()));
+    let n_best = value["n_best"].as_array().unwrap();
+    assert_eq!((n_best.len(), &n_best[0]["text"]), (3, &"429".into()));
+    assert!(n_best.windows(2).all(|pair| pair[0]["score"].as_f64() >= pair[1]["score"].as_f64()));
+    let alignment = &value["alignment"];
+    let [source, target] = ["source", "target"].map(|side| alignment[side].as_array().unwrap().len());
+    for head in alignment["layers"].as_array().unwrap().iter().flat_map(|layer| layer.as_array().unwrap()) {
+        let rows = head.as_array().unwrap();
+        assert_eq!(rows.len(), target);
+        for row in rows {
+            let row: Vec<f64> = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+            assert_eq!(row.len(), source);
+            assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-4);
+        }
+    }
+    // Words by number: each figure needs its word, and some head looks there.
+    let shown = place.run(&["explain", "model", "four two nine", "--html", "page.html", "--json", "all.json"]).ok();
+    assert!(shown.stdout.contains("Translation: 429"), "{}", shown.stdout);
+    assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{}", shown.stdout);
+    let all = place.json("all.json");
+    let texts = |side: &str| {
+        let words = all[side].as_array().unwrap().iter();
+        words.map(|word| word["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts("target_words"), ["4", "2", "9", "[END]"]);
+    let letters: String = texts("source_words").concat();
+    assert_eq!(letters, "fourtwonine[END]");
+    let [layers, heads] = ["layers", "heads"].map(|name| all[name].as_u64().unwrap());
+    assert_eq!(all["ranking"].as_array().unwrap().len() as u64, layers * heads);
+    for row in all["attention"].as_array().unwrap().iter().flat_map(|l| l.as_array().unwrap()[0].as_array().unwrap()) {
+        let sum: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-4, "{sum}");
+    }
+    // Without a letter of "two" the 2 is less likely; without one of "nine" hardly.
+    let effects = |row: usize| all["effects"][row].as_array().unwrap().iter().filter_map(|x| x.as_f64());
+    let most = |row: usize| effects(row).enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0;
+    let words = texts("source_words");
+    let at = |row: usize| words[..most(row)].concat().len();
+    assert!((0..4).contains(&at(0)) && (4..7).contains(&at(1)) && (7..11).contains(&at(2)), "{all}");
+    assert!(place.read("page.html").contains("data-name=\"weights\""));
+    let given = place.run(&["explain", "model", "four two nine", "--target", "428", "--json", "-"]).ok().json();
+    assert!(given["is_given"] == true && given["target"] == "428");
+    assert!(given["log_probabilities"][2].as_f64() < all["log_probabilities"][2].as_f64());
+    let japanese =
+        place.run(&["explain", "model", "four two nine", "--lang", "ja", "--layer", "1", "--head", "2"]).ok();
+    assert!(japanese.stdout.contains("第 1 層") && japanese.stdout.contains("ヘッド 2"), "{}", japanese.stdout);
+    // What does not fit is left out and said; what is left out cannot move up where a word is left out.
+    let long = place.run(&["explain", "model", &"nine ".repeat(300), "--target", "9", "--json", "-"]).ok();
+    assert!(long.stderr.contains("longer than the"), "{}", long.stderr);
+    let long = long.json();
+    let words = long["source_words"].as_array().unwrap().len();
+    assert!(long["is_cut"] == true && (2..300).contains(&words) && all["is_cut"] == false);
+    let short = place.run(&["explain", "model", "9", "--target", "9", "--json", "-"]).ok().json();
+    assert!(short["effects"][0][0].is_number() && short["effects"][0][1].is_null(), "{short}");
+    place.refuses(&["explain", "model", "four", "--head", "99"], &["--head 99", "heads 1 to"]);
+    place.refuses(&["explain", "model", " "], &["empty"]);
+
+    // Scores of a file.
+    place.write("test.words", "four two nine\none one one\n");
+    place.write("test.digits", "429\n112\n");
+    let scores = place.run(&["eval", "model", "test.words,test.digits", "--json"]).ok().json();
+    assert_eq!((&scores["pairs"], &scores["exact"]), (&2.into(), &0.5.into()));
+    assert!(place.run(&["eval", "model", "test.words,test.digits"]).ok().stdout.contains("exact     50.0 %"));
+    let card = place.read("model/README.md");
+    for part in ["# Translator: words to digits", "| BLEU |", "SHA-256", "chumoku translate"] {
+        assert!(card.contains(part), "{part}: {card}");
+    }
+
+    // One hypothesis at a time is the same for what is certain.
+    let greedy = place.run(&["translate", "model", "four two nine", "--beam", "1"]).ok();
+    assert_eq!(greedy.stdout, "429\n");
+}
+
+#[test]
+fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
+    let place = trained("6");
+    let whole = sha256(&place.path("model/model.safetensors"));
+    let args = |more: &[&'static str]| [&TRAIN[..], &["--epochs", "6"], more].concat();
+    place.run(&args(&["--out", "alone", "--threads", "1"])).ok();
+    assert_eq!(sha256(&place.path("alone/model.safetensors")), whole);
+    place.run_in_spite_of_kills(&args(&["--out", "killed"]));
+    assert_eq!(sha256(&place.path("killed/model.safetensors")), whole);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let place = trained("1");
+    place.train_small("classifier", &["--epochs", "1"]);
+    let refuses = |args: &[&str], words: &[&str]| drop(place.refuses(args, words));
+    refuses(&["translate", "classifier", "x"], &["config.json", "expected a translator", "text classifier", "predict"]);
+    refuses(&["predict", "model", "x"], &["config.json", "expected a text classifier", "translator", "translate"]);
+    refuses(&["generate", "model", "x"], &["expected a language model", "chumoku translate"]);
+    refuses(&["translate", "model", "x", "--n-best", "9"], &["--n-best", "at most 5", "got 9"]);
+    refuses(&["translate", "model", "x", "--beam", "100000"], &["beam", "expected 1 to", "got 100000"]);
+    refuses(&["translate", "model", " "], &["text 1 of 1 is empty"]);
+    refuses(&["translate", "nowhere", "x"], &["nowhere", "no such folder"]);
+    assert_eq!(place.run(&["translate", "model", "x", "--beam", "0"]).code, 2);
+
+    place.write("short.words", "one two three\nfour five six\n");
+    place.write("short.digits", "123\n456\n789\n");
+    refuses(&["train", "short.words,short.digits", "--out", "o"], &["short.digits:3", "partner"]);
+    place.write("gap.words", "one\ntwo\nthree\n".repeat(20));
+    place.write("gap.digits", format!("1\n\n3\n{}", "1\n2\n3\n".repeat(19)));
+    refuses(&["train", "gap.words,gap.digits", "--out", "o"], &["gap.digits:2", "empty"]);
+
+    // A source that is longer than the model reads is cut, and that is said.
+    let long = "one two three ".repeat(400);
+    let run = place.run(&["translate", "model", &long, "--beam", "1"]).ok();
+    assert!(run.stderr.contains("cut       1 of the sources"), "{}", run.stderr);
+    // A damaged configuration.
+    let mut config = place.json("model/config.json");
+    config["source_vocab_size"] = 3.into();
+    config["target_vocab_size"] = 3.into();
+    place.write("model/config.json", config.to_string());
+    refuses(&["translate", "model", "x"], &["tokenizer.json", "belongs to another model"]);
+}

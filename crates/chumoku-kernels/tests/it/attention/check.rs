@@ -1,0 +1,175 @@
+//! Comparing results with the truth.
+
+use crate::attention::case::{Case, Data, Results, run};
+use crate::attention::oracle::Truth;
+use crate::common::each_isa;
+use chumoku_kernels::*;
+use rayon::prelude::*;
+
+/// A type of number and a level of precision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    F32(Precision),
+    Bf16,
+    F16,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 5] = [
+        Kind::F32(Precision::Highest),
+        Kind::F32(Precision::High),
+        Kind::F32(Precision::Medium),
+        Kind::Bf16,
+        Kind::F16,
+    ];
+
+    /// The kinds that differ on an instruction set: others are computed in f32 (see
+    /// `accuracy::levels_are_the_highest_where_terms_gain_nothing`).
+    pub(crate) fn on(isa: Isa) -> impl ParallelIterator<Item = Kind> {
+        let differs = move |kind: &Kind| match kind {
+            Kind::F32(Precision::High) => isa == Isa::Amx,
+            Kind::F32(Precision::Medium) => isa >= Isa::Avx512Bf16,
+            _ => true,
+        };
+        Kind::ALL.into_par_iter().filter(differs)
+    }
+
+    pub(crate) fn run(self, case: &Case, data: &Data) -> Results {
+        match self {
+            Kind::F32(precision) => run::<f32>(case, data, precision),
+            Kind::Bf16 => run::<bf16>(case, data, Precision::Highest),
+            Kind::F16 => run::<f16>(case, data, Precision::Highest),
+        }
+    }
+
+    /// The numbers as its type holds them.
+    pub(crate) fn rounded(self, data: &Data) -> Data {
+        match self {
+            Kind::F32(_) => data.rounded::<f32>(),
+            Kind::Bf16 => data.rounded::<bf16>(),
+            Kind::F16 => data.rounded::<f16>(),
+        }
+    }
+
+    /// Which of the types it is: 0 to 2.
+    fn number(self) -> usize {
+        match self {
+            Kind::F32(_) => 0,
+            Kind::Bf16 => 1,
+            Kind::F16 => 2,
+        }
+    }
+
+    /// How exact results are.
+    pub(crate) fn tolerance(self, isa: Isa) -> Tolerance {
+        let of = |output, gradient| Tolerance { output, gradient, smallest: TINY, score: 2.5e-7 };
+        match self {
+            Kind::F32(Precision::Medium) if isa >= Isa::Avx512Bf16 => of(8e-3, 1.6e-2),
+            Kind::F32(Precision::High) if isa == Isa::Amx => of(2e-5, 4e-5),
+            Kind::F32(_) => of(1e-6, 1e-6),
+            Kind::Bf16 => of(8e-3, 1e-2),
+            // Near 0 its steps are 2^−24.
+            Kind::F16 => Tolerance { smallest: 6e-8, ..of(5e-4, 1e-3) },
+        }
+    }
+}
+
+/// The errors that results may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tolerance {
+    /// Relative, of outputs and log-sum-exp.
+    pub(crate) output: f64,
+    /// Relative, of gradients.
+    pub(crate) gradient: f64,
+    /// Absolute, of any number.
+    pub(crate) smallest: f64,
+    /// Relative, of scores: an error in a score is one in the logarithm of its weight.
+    pub(crate) score: f64,
+}
+
+/// A case with its numbers and the truth about them, for each type.
+pub(crate) struct Expected {
+    pub(crate) case: Case,
+    pub(crate) data: [Data; 3],
+    pub(crate) truth: [Truth; 3],
+}
+
+impl Expected {
+    pub(crate) fn new(case: Case) -> Self {
+        let data = Data::new(&case);
+        let data = [data.rounded::<f32>(), data.rounded::<bf16>(), data.rounded::<f16>()];
+        let truth = [0, 1, 2].map(|number| case.truth(&data[number]));
+        Expected { case, data, truth }
+    }
+
+    /// Runs the case as `kind` and compares everything; returns the largest share of what is allowed.
+    pub(crate) fn check(&self, isa: Isa, kind: Kind) -> f64 {
+        let number = kind.number();
+        let found = kind.run(&self.case, &self.data[number]);
+        let what = || format!("{isa} {kind:?} {:?}", self.case);
+        compare(&what, &found, &self.truth[number], kind.tolerance(isa))
+    }
+}
+
+/// Runs every case on every instruction set as every kind.
+pub(crate) fn check_all(cases: Vec<Case>) {
+    let expected: Vec<Expected> = cases.into_par_iter().map(Expected::new).collect();
+    each_isa(|isa| {
+        Kind::on(isa).for_each(|kind| {
+            let worst = expected.par_iter().map(|expected| expected.check(isa, kind)).reduce(|| 0.0, f64::max);
+            println!("{isa} {kind:?}: {} cases, {:.0} % of the tolerance", expected.len(), 100.0 * worst);
+        });
+    });
+}
+
+/// How much larger than a number its terms may be before its error is measured by them: a small difference of large
+/// numbers has the error of those.
+const CANCELLATION: f64 = 8.0;
+/// Weights below 2^−126 need not be told from 0.
+const TINY: f64 = 1e-30;
+
+/// Compares all parts by their relative error in the 2-norm, and every number by the largest.
+///
+/// # Panics
+/// If something differs by more than `tolerance`.
+pub(crate) fn compare(what: &dyn Fn() -> String, found: &Results, truth: &Truth, tolerance: Tolerance) -> f64 {
+    // f32 rounds large scores, and low precision their factors (those of very large scores are exact in bf16).
+    let rounding = tolerance.score * truth.largest_score;
+    let sensitivity = 1.0 + truth.largest_score.min(32.0) / 16.0;
+    let mut worst = 0.0f64;
+    let outputs = found.output.len() as f64;
+    let parts = found.parts().into_iter().zip(truth.results.parts()).zip(truth.terms.parts());
+    for (name, ((found, expected), terms)) in Results::NAMES.into_iter().zip(parts) {
+        let (relative, share) = match name {
+            "output" => (tolerance.output, 1.0 / CANCELLATION),
+            "log_sum_exp" => (tolerance.output, 1.0),
+            _ => (tolerance.gradient, 1.0 / CANCELLATION),
+        };
+        // The gradient of a sink is a sum over all numbers of the output, each rounded.
+        let roundings = if name == "d_sinks" { outputs } else { 1.0 };
+        let (relative, smallest) = (relative * sensitivity + rounding, tolerance.smallest * roundings);
+        assert_eq!(found.len(), expected.len(), "{name}: {}", what());
+        let (mut error, mut size, mut largest) = (0.0, 0.0, 0.0f64);
+        for ((found, expected), terms) in found.iter().zip(expected).zip(terms) {
+            if expected.is_finite() {
+                error += (found - expected).powi(2);
+                let one = expected.abs().max(terms * share);
+                size += one * one;
+                largest = largest.max(one);
+            }
+        }
+        for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let alike = found == expected || (found.is_nan() && expected.is_nan());
+            let near = (found - expected).abs() <= 8.0 * relative * largest + smallest;
+            assert!(alike || near, "{name}[{at}]: expected {expected:e}, got {found:e}: {}", what());
+        }
+        let used = if error == 0.0 {
+            0.0
+        } else {
+            error.sqrt() / (relative * size.sqrt() + smallest * (found.len() as f64).sqrt())
+        };
+        assert!(used <= 1.0, "{name}: off by {:e} of {:e}: {}", error.sqrt(), size.sqrt(), what());
+        worst = worst.max(used);
+    }
+    worst
+}

@@ -1,0 +1,162 @@
+//! Where rows lie in memory, by rules of the tests' own.
+
+use crate::attention::fence::{Fenced, Side};
+use chumoku_kernels::{Element, Heads, HeadsMut};
+use testkit::Guarded;
+
+/// Rows by sequence, head and position. The tests keep their numbers in this order, sequence after sequence, each
+/// (heads, length, dim).
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) lengths: Vec<usize>,
+    pub(crate) heads: usize,
+    pub(crate) dim: usize,
+}
+
+impl Shape {
+    pub(crate) fn row(&self, s: usize, h: usize, i: usize) -> usize {
+        self.lengths[..s].iter().sum::<usize>() * self.heads + h * self.lengths[s] + i
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.lengths.iter().sum::<usize>() * self.heads
+    }
+
+    /// Every (sequence, head, position), in order.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
+        (0..self.lengths.len())
+            .flat_map(move |s| (0..self.heads).flat_map(move |h| (0..self.lengths[s]).map(move |i| (s, h, i))))
+    }
+}
+
+/// The order of the axes of one array, and whether numbers lie between the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    HeadsFirst,
+    RowsFirst,
+    HeadsFirstWithGaps,
+    RowsFirstWithGaps,
+    Packed,
+}
+
+/// An array: its shape, its order, and the first row of each sequence.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) shape: Shape,
+    order: Order,
+    offsets: Vec<usize>,
+}
+
+impl Place {
+    pub(crate) fn new(shape: Shape, order: Order) -> Self {
+        let mut offsets = vec![0];
+        for length in &shape.lengths {
+            offsets.push(offsets[offsets.len() - 1] + length);
+        }
+        assert!(order == Order::Packed || shape.lengths.windows(2).all(|pair| pair[0] == pair[1]));
+        Place { shape, order, offsets }
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        self.order == Order::Packed
+    }
+
+    /// Distances of sequences, heads and rows.
+    fn strides(&self) -> [usize; 3] {
+        let (heads, dim) = (self.shape.heads, self.shape.dim);
+        let length = self.shape.lengths.first().copied().unwrap_or(0);
+        match self.order {
+            Order::HeadsFirst => [heads * length * dim, length * dim, dim],
+            Order::RowsFirst => [length * heads * dim, dim, heads * dim],
+            Order::HeadsFirstWithGaps => {
+                let head = length * (dim + 5) + 3;
+                [heads * head + 7, head, dim + 5]
+            }
+            Order::RowsFirstWithGaps => {
+                let row = heads * (dim + 2) + 1;
+                [length * row, dim + 2, row]
+            }
+            Order::Packed => [0, dim, heads * dim + 3],
+        }
+    }
+
+    /// The first element of a row.
+    fn start(&self, s: usize, h: usize, i: usize) -> usize {
+        let [sequence, head, row] = self.strides();
+        let i = if self.is_packed() { self.offsets[s] + i } else { i };
+        s * sequence + h * head + i * row
+    }
+
+    /// Elements up to the end of the last row: not one more.
+    fn len(&self) -> usize {
+        self.shape.places().map(|(s, h, i)| self.start(s, h, i) + self.shape.dim).max().unwrap_or(0)
+    }
+
+    /// The numbers, laid out; NaN lies between the rows.
+    pub(crate) fn lay<T: Element>(&self, numbers: &[f64], side: Side) -> Fenced<T> {
+        let mut data = vec![T::of(f64::NAN); self.len()];
+        for (at, (s, h, i)) in self.shape.places().enumerate() {
+            let row = &mut data[self.start(s, h, i)..][..self.shape.dim];
+            row.iter_mut().zip(&numbers[at * self.shape.dim..]).for_each(|(to, &from)| *to = T::of(from));
+        }
+        Fenced::new(&data, side)
+    }
+
+    pub(crate) fn view<'a, T>(&'a self, data: &'a [T]) -> Heads<'a, T> {
+        let (heads, dim) = (self.shape.heads, self.shape.dim);
+        let (batch, length) = (self.shape.lengths.len(), self.shape.lengths.first().copied().unwrap_or(0));
+        match self.order {
+            Order::HeadsFirst => Heads::bhld(data, [batch, heads, length, dim]),
+            Order::RowsFirst => Heads::blhd(data, [batch, length, heads, dim]),
+            Order::Packed => Heads::packed(data, &self.offsets, heads, dim, self.strides()[2]),
+            _ => Heads::strided(data, [batch, heads, length, dim], self.strides()),
+        }
+        .unwrap()
+    }
+
+    pub(crate) fn view_mut<'a, T>(&'a self, data: &'a mut [T]) -> HeadsMut<'a, T> {
+        let (heads, dim) = (self.shape.heads, self.shape.dim);
+        let (batch, length) = (self.shape.lengths.len(), self.shape.lengths.first().copied().unwrap_or(0));
+        match self.order {
+            Order::HeadsFirst => HeadsMut::bhld(data, [batch, heads, length, dim]),
+            Order::RowsFirst => HeadsMut::blhd(data, [batch, length, heads, dim]),
+            Order::Packed => HeadsMut::packed(data, &self.offsets, heads, dim, self.strides()[2]),
+            _ => HeadsMut::strided(data, [batch, heads, length, dim], self.strides()),
+        }
+        .unwrap()
+    }
+}
+
+/// An array to be written: NaN in its rows, a pattern between and around them.
+pub(crate) struct Written<T> {
+    place: Place,
+    guarded: Guarded<T>,
+}
+
+impl<T: Element> Written<T> {
+    pub(crate) fn new(place: Place) -> Self {
+        let (nan, pattern) = (T::of(f64::NAN), T::of(-1234.0));
+        let mut guarded = Guarded::of(place.len(), pattern, pattern);
+        for (s, h, i) in place.shape.places() {
+            guarded.inner()[place.start(s, h, i)..][..place.shape.dim].fill(nan);
+        }
+        Written { place, guarded }
+    }
+
+    pub(crate) fn view(&mut self) -> HeadsMut<'_, T> {
+        self.place.view_mut(self.guarded.inner())
+    }
+
+    /// The rows in the tests' order, after checking that nothing else was written.
+    pub(crate) fn take(self) -> Vec<f64> {
+        let (place, mut data) = (self.place, self.guarded.take());
+        let mut numbers = Vec::new();
+        for (s, h, i) in place.shape.places() {
+            let row = &mut data[place.start(s, h, i)..][..place.shape.dim];
+            numbers.extend(row.iter().map(|x| x.to_f64()));
+            row.fill(T::of(-1234.0));
+        }
+        assert!(data.iter().all(|&x| x == T::of(-1234.0)), "written between the rows");
+        numbers
+    }
+}

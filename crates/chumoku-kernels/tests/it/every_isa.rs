@@ -1,0 +1,610 @@
+//! Every operation on every instruction set this machine has, against the plain version in double precision.
+//!
+//! Sizes straddle every vector, tile and block edge; outputs start as NaN between guard bands. Attention has tests of its
+//! own, in `attention/`.
+
+use crate::common::each_isa;
+use chumoku_kernels::*;
+use testkit::{Guarded, Random, Tolerance, compare, wide};
+
+fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], tolerance: f64) {
+    compare(what, found, expected, Tolerance { relative: tolerance, absolute: 1e-9 }).unwrap();
+}
+
+/// The levels with the largest relative error of a product that each may have.
+const PRECISIONS: [(Precision, f64); 3] =
+    [(Precision::Highest, 2e-6), (Precision::High, 3e-5), (Precision::Medium, 1.2e-2)];
+
+const ACTIVATIONS: [Activation; 4] = [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
+
+#[test]
+fn gemm_of_every_shape_and_layout() {
+    let sizes = [
+        (0, 3, 2),
+        (3, 0, 2),
+        (3, 2, 0),
+        (1, 1, 1),
+        (2, 3, 5),
+        (12, 32, 7),
+        (13, 33, 256),
+        (7, 31, 257),
+        (97, 65, 40),
+        (25, 1100, 300),
+        (200, 17, 530),
+    ];
+    each_isa(|isa| {
+        for (m, n, k) in sizes {
+            let mut random = Random::new((m * 7919 + n * 31 + k) as u64);
+            let (a, b, bias) = (random.numbers(m * k), random.numbers(k * n), random.numbers(n));
+            let old = random.numbers(m * n);
+            for layout in 0..4 {
+                let (at, bt) = (layout & 1 == 1, layout & 2 == 2);
+                let lay = |t: bool, x: &[f32], rows: usize, cols: usize| -> Vec<f32> {
+                    if !t {
+                        return x.to_vec();
+                    }
+                    (0..cols * rows).map(|i| x[i % rows * cols + i / rows]).collect()
+                };
+                let (stored_a, stored_b) = (lay(at, &a, m, k), lay(bt, &b, k, n));
+                let a_ref =
+                    if at { MatRef::new(&stored_a, k, m).unwrap().t() } else { MatRef::new(&stored_a, m, k).unwrap() };
+                let b_ref =
+                    if bt { MatRef::new(&stored_b, n, k).unwrap().t() } else { MatRef::new(&stored_b, k, n).unwrap() };
+                for start in 0..3 {
+                    let (a64, b64, bias64) = (wide(&a), wide(&b), wide(&bias));
+                    let mut expected = wide(&old);
+                    let start64 = [Start::Zero, Start::Keep, Start::Bias(&bias64[..])][start];
+                    let (am, bm) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
+                    let c64 = MatMut::new(&mut expected, m, n).unwrap();
+                    gemm(am, bm, start64, c64, Precision::Highest).unwrap();
+                    for (precision, tolerance) in PRECISIONS {
+                        let mut out = Guarded::new(m * n);
+                        if start == 1 {
+                            out.inner().copy_from_slice(&old);
+                        }
+                        let start32 = [Start::Zero, Start::Keep, Start::Bias(&bias[..])][start];
+                        let c = MatMut::new(out.inner(), m, n).unwrap();
+                        gemm(a_ref, b_ref, start32, c, precision).unwrap();
+                        let what = format!("{isa} {precision:?} {m}x{n}x{k} layout {layout} start {start}");
+                        check(&what, &out.take(), &expected, tolerance);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn rotary_positions() {
+    each_isa(|isa| {
+        for (dim, heads) in [(2, 3), (8, 1), (14, 2), (16, 2), (30, 1), (32, 3), (34, 2), (64, 2), (66, 1)] {
+            // Rows of all heads with room beside them, in sequences that start at places of their own.
+            let (offsets, starts) = ([0, 5, 5, 6, 140], [0, 9, 300, 7]);
+            let (stride, tokens) = (heads * dim + 3, offsets[4]);
+            let mut random = Random::new((dim * 31 + heads) as u64);
+            let x = random.numbers(tokens * stride);
+            let table = RotaryTable::new(301, dim, 10000.0).unwrap();
+            for starts in [None, Some(&starts[..])] {
+                let mut expected = wide(&x);
+                let view = HeadsMut::packed(&mut expected, &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, Turn::Forward).unwrap();
+                let what = format!("{isa} rotary {heads}x{dim}");
+                let mut found = Guarded::new(x.len());
+                found.inner().copy_from_slice(&x);
+                let view = HeadsMut::packed(found.inner(), &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, Turn::Forward).unwrap();
+                check(&what, found.inner(), &expected, 3e-7);
+                let view = HeadsMut::packed(found.inner(), &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, Turn::Back).unwrap();
+                check(&format!("{what} and back"), &found.take(), &wide(&x), 6e-7);
+                // By the definition, at a place of its own.
+                let (token, head, pair) = (100, heads - 1, dim / 2 - 1);
+                let position = (token - 6 + starts.map_or(0, |starts| starts[3])) as f64;
+                let angle = position * 10000f64.powf(-(pair as f64) / (dim / 2) as f64);
+                let at = token * stride + head * dim + pair;
+                let (a, b) = (f64::from(x[at]), f64::from(x[at + dim / 2]));
+                let pair = [expected[at], expected[at + dim / 2]];
+                let by_hand = [a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()];
+                check("by hand", &pair, &by_hand, 1e-12);
+                // What lies beside the heads stays.
+                assert!(
+                    (0..tokens).all(
+                        |t| (heads * dim..stride).all(|c| expected[t * stride + c] == f64::from(x[t * stride + c]))
+                    )
+                );
+            }
+        }
+    });
+    let mut x = [0.0f32; 12];
+    let mut rotate = |table: &RotaryTable, dim: usize, starts: Option<&[usize]>| {
+        let x = HeadsMut::packed(&mut x, &[0, 2, 2], 1, dim, 6).unwrap();
+        table.rotate(x, starts, Turn::Forward).map_err(|error| error.to_string())
+    };
+    let table = RotaryTable::new(2, 4, 10000.0).unwrap();
+    assert_eq!(table.positions(), 2);
+    rotate(&table, 4, Some(&[0, 9])).unwrap();
+    assert_eq!(rotate(&table, 6, None).unwrap_err(), "rotary: x: expected rows of 4, got 6");
+    let error = rotate(&table, 4, Some(&[1, 0])).unwrap_err();
+    assert_eq!(error, "rotary: positions: expected below 2, got 2 from 1 on");
+    assert!(rotate(&table, 4, Some(&[0])).unwrap_err().starts_with("rotary: starts"));
+    assert!(rotate(&table, 4, Some(&[usize::MAX, 0])).is_err());
+    for (positions, dim, base) in [(1, 3, 1e4), (1, 0, 1e4), (1, 2, 0.0), (1, 2, f64::NAN), (usize::MAX, 2, 1e4)] {
+        assert!(RotaryTable::new(positions, dim, base).is_err());
+    }
+}
+
+#[test]
+fn gemm_of_matrices_with_gaps() {
+    each_isa(|isa| {
+        let (m, n, k) = (35, 37, 70);
+        let mut random = Random::new(9);
+        let (a, b) = (random.numbers(4 * m * k), random.numbers(6 * k * n));
+        let (a64, b64) = (wide(&a), wide(&b));
+        let mut expected = vec![0.0; m * n];
+        let strided = |rows, cols, step| (rows, cols, step * cols, step);
+        let ((ar, ac, arow, acol), (br, bc, brow, bcol)) = (strided(m, k, 3), strided(k, n, 5));
+        let c64 = MatMut::new(&mut expected, m, n).unwrap();
+        let a64 = MatRef::strided(&a64, ar, ac, arow, acol).unwrap();
+        gemm(a64, MatRef::strided(&b64, br, bc, brow, bcol).unwrap(), Start::Zero, c64, Precision::Highest).unwrap();
+        for (precision, tolerance) in PRECISIONS {
+            // The result has gaps too, and they are left alone.
+            let mut out = vec![7.0f32; m * (n + 3)];
+            let c = MatMut::strided(&mut out, m, n, n + 3).unwrap();
+            let a = MatRef::strided(&a, ar, ac, arow, acol).unwrap();
+            gemm(a, MatRef::strided(&b, br, bc, brow, bcol).unwrap(), Start::Zero, c, precision).unwrap();
+            for (row, expected) in out.chunks_exact(n + 3).zip(expected.chunks_exact(n)) {
+                check(&format!("{isa} {precision:?}"), &row[..n], expected, 3.0 * tolerance);
+                assert_eq!(row[n..], [7.0; 3]);
+            }
+        }
+    });
+}
+
+#[test]
+fn each_level_keeps_the_digits_it_promises() {
+    each_isa(|isa| {
+        // One product in each sum, so that no term can hide behind others.
+        let (m, n, k) = (64, 64, 48);
+        let mut random = Random::new(17);
+        let (left, right) = (random.numbers(m), random.numbers(n));
+        let a: Vec<f32> = (0..m * k).map(|at| if at % k == 20 { left[at / k] } else { 0.0 }).collect();
+        let b: Vec<f32> = (0..k * n).map(|at| if at / n == 20 { right[at % n] } else { 0.0 }).collect();
+        for (precision, bits) in [(Precision::Highest, 22), (Precision::High, 15), (Precision::Medium, 7)] {
+            let mut c = vec![f32::NAN; m * n];
+            let (a, b) = (MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap());
+            gemm(a, b, Start::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
+            for (at, &c) in c.iter().enumerate() {
+                let truth = f64::from(left[at / n]) * f64::from(right[at % n]);
+                let error = ((f64::from(c) - truth) / truth).abs();
+                assert!(error <= 0.5f64.powi(bits), "{isa} {precision:?}: {c} for {truth}, off by {error:e}");
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_finite_shows_where_it_belongs() {
+    each_isa(|isa| {
+        let (m, n, k) = (40, 48, 64);
+        let mut random = Random::new(3);
+        let (clean_a, clean_b) = (random.numbers(m * k), random.numbers(k * n));
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::from_bits(0x7fff_ffff), -f32::MAX] {
+            let (mut a, mut b) = (clean_a.clone(), clean_b.clone());
+            a[3 * k + 5] = bad;
+            b[7 * n + 11] = bad;
+            for (precision, _) in PRECISIONS {
+                let mut c = vec![0.0f32; m * n];
+                let (a, b) = (MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap());
+                gemm(a, b, Start::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
+                for (at, c) in c.iter().enumerate() {
+                    let touched = at / n == 3 || at % n == 11;
+                    let what = format!("{isa} {precision:?} {bad} at {at}: {c}");
+                    assert!(c.abs() < 1e6 || touched, "{what}");
+                    // −MAX · 0.5 is finite where f32 is computed, not where it rounds to infinity as bf16.
+                    assert!(!touched || !c.is_finite() || c.abs() > 1e30, "{what}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn gemm_rows_do_not_depend_on_their_neighbours() {
+    each_isa(|isa| {
+        let (m, n, k) = (61, 70, 300);
+        let mut random = Random::new(1);
+        let (a, b) = (random.numbers(m * k), random.numbers(k * n));
+        let mut all = vec![f32::NAN; m * n];
+        let bm = MatRef::new(&b, k, n).unwrap();
+        for (precision, _) in PRECISIONS {
+            let a_all = MatRef::new(&a, m, k).unwrap();
+            gemm(a_all, bm, Start::Zero, MatMut::new(&mut all, m, n).unwrap(), precision).unwrap();
+            for i in [0, 5, 60] {
+                let mut one = vec![f32::NAN; n];
+                let row = MatRef::new(&a[i * k..(i + 1) * k], 1, k).unwrap();
+                gemm(row, bm, Start::Zero, MatMut::new(&mut one, 1, n).unwrap(), precision).unwrap();
+                assert_eq!(one, all[i * n..(i + 1) * n], "{isa} {precision:?}, row {i}");
+            }
+        }
+    });
+}
+
+/// Numbers that bf16 or f16 hold exactly are packed in half the bytes, and products of one row compute no others: neither
+/// changes a bit.
+#[test]
+fn packed_products_are_the_same_to_the_bit() {
+    let f16s: fn(f32) -> f32 = |x| chumoku_kernels::f16::from_f32(x / 1000.0).to_f32();
+    let forms: [fn(f32) -> f32; 3] = [|x| x, |x| chumoku_kernels::bf16::from_f32(x).to_f32(), f16s];
+    each_isa(|isa| {
+        for (m, n, k) in [(1, 1, 1), (1, 33, 5), (1, 300, 600), (2, 40, 257), (30, 70, 40), (1, 4, 0)] {
+            for (which, form) in forms.iter().enumerate() {
+                let mut random = Random::new((m + n + k + which) as u64);
+                let (a, b) = (random.numbers(m * k), random.numbers(k * n));
+                let b: Vec<f32> = b.into_iter().map(form).collect();
+                let turned: Vec<f32> = (0..n * k).map(|i| b[i % k.max(1) * n + i / k.max(1)]).collect();
+                let b = MatRef::new(&b, k, n).unwrap();
+                let turned = MatRef::new(&turned, n, k).unwrap();
+                for precision in [Precision::Highest, Precision::Medium] {
+                    let with = |a: &[f32], rows: usize, b: Operand<f32>| {
+                        let a = MatRef::new(a, rows, k).unwrap();
+                        Product { a, b, bias: None, then: Then::Nothing, precision }.compute().unwrap()
+                    };
+                    let whole = with(&a, m, b.into());
+                    for b in [b, turned.t()] {
+                        let packed = PackedMatrix::new(b, precision);
+                        let packed = Operand::new(b, packed.as_ref()).unwrap();
+                        assert_eq!(with(&a, m, packed), whole, "{isa} {m}x{n}x{k} {which}");
+                        for i in 0..m {
+                            let row = with(&a[i * k..(i + 1) * k], 1, packed);
+                            assert_eq!(row, whole[i * n..(i + 1) * n], "{isa} {m}x{n}x{k} {which}: row {i}");
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_follows_a_product() {
+    each_isa(|isa| {
+        for (m, n, k) in [(1, 1, 1), (0, 5, 20), (7, 20, 0), (33, 40, 70), (130, 300, 40), (200, 129, 17)] {
+            let mut random = Random::new((m + n + k) as u64);
+            let (a, b, bias) = (random.numbers(m * k), random.numbers(k * n), random.numbers(n));
+            let other: Vec<f32> = random.numbers(m * n).iter().map(|x| 3.0 * x).collect();
+            let (a64, b64, bias64, other64) = (wide(&a), wide(&b), wide(&bias), wide(&other));
+            let a = MatRef::new(&a, m, k).unwrap();
+            let b = MatRef::new(&b, k, n).unwrap();
+            let (a64, b64) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
+            let drop = Dropout { rate: 0.3, random: Philox::new(7, 8) };
+            for (precision, tolerance) in PRECISIONS {
+                let packed = PackedMatrix::new(b, precision);
+                let with = |b: Operand<f32>, biased: bool, then: Then<'_, f32>| {
+                    let bias = biased.then_some(&bias[..]);
+                    Product { a, b, bias, then, precision }.compute().unwrap()
+                };
+                let with64 = |biased: bool, then: Then<'_, f64>| {
+                    let bias = biased.then_some(&bias64[..]);
+                    Product { a: a64, b: b64.into(), bias, then, precision }.compute().unwrap()
+                };
+                let tolerance = Tolerance { relative: 3.0 * tolerance, absolute: 1e-6 };
+                let same = |what: &str, found: &[f32], expected: &[f64]| {
+                    compare(&format!("{isa} {precision:?} {m}x{n}x{k} {what}"), found, expected, tolerance).unwrap();
+                };
+                for b in [b.into(), Operand::new(b, packed.as_ref()).unwrap()] {
+                    for dropout in [None, Some(drop)] {
+                        for biased in [true, false] {
+                            same("alone", &with(b, biased, Then::Nothing), &with64(biased, Then::Nothing));
+                            let then = Then::Add { dropout, residual: &other };
+                            let then64 = Then::Add { dropout, residual: &other64 };
+                            same("add", &with(b, biased, then), &with64(biased, then64));
+                            for activation in ACTIVATIONS {
+                                let (mut slope, mut slope64) = (vec![f32::NAN; 3], vec![]);
+                                let then = Then::Activate { activation, dropout, slope: Some(&mut slope) };
+                                let then64 = Then::Activate { activation, dropout, slope: Some(&mut slope64) };
+                                let (y, y64) = (with(b, biased, then), with64(biased, then64));
+                                same("activate", &y, &y64);
+                                if activation != Activation::Relu {
+                                    same("slope", &slope, &slope64);
+                                } else {
+                                    // Rounding decides on which side of the step a number near 0 is: that of y.
+                                    let factor = if dropout.is_some() { 65536.0 / (65536.0 - 19661.0) } else { 1.0 };
+                                    let steps: Vec<f32> =
+                                        y.iter().map(|&y| if y > 0.0 { factor } else { 0.0 }).collect();
+                                    assert_eq!(slope, steps);
+                                }
+                                let then = Then::Activate { activation, dropout, slope: None };
+                                assert_eq!(with(b, biased, then), y);
+                            }
+                        }
+                    }
+                    for biased in [true, false] {
+                        let (then, then64) = (Then::Multiply { by: &other }, Then::Multiply { by: &other64 });
+                        same("multiply", &with(b, biased, then), &with64(biased, then64));
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn gradients_of_weights_sum_over_many_rows() {
+    each_isa(|isa| {
+        // Deep enough that the depth is cut into pieces; with a rest.
+        for (m, n, k) in [(40, 33, 2500), (16, 600, 1100), (530, 20, 3000)] {
+            let mut random = Random::new(k as u64);
+            let (dy, x, old) = (random.numbers(k * m), random.numbers(k * n), random.numbers(m * n));
+            let (dy64, x64) = (wide(&dy), wide(&x));
+            let mut expected = wide(&old);
+            let (a, b) = (MatRef::new(&dy64, k, m).unwrap().t(), MatRef::new(&x64, k, n).unwrap());
+            gemm(a, b, Start::Keep, MatMut::new(&mut expected, m, n).unwrap(), Precision::Highest).unwrap();
+            for (precision, tolerance) in PRECISIONS {
+                let run = |threads: usize| {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                    let mut c = Guarded::new(m * n);
+                    c.inner().copy_from_slice(&old);
+                    let (a, b) = (MatRef::new(&dy, k, m).unwrap().t(), MatRef::new(&x, k, n).unwrap());
+                    let out = MatMut::new(c.inner(), m, n).unwrap();
+                    pool.install(|| gemm(a, b, Start::Keep, out, precision)).unwrap();
+                    c.take()
+                };
+                let c = run(1);
+                check(&format!("{isa} {precision:?} {m}x{n}x{k}"), &c, &expected, 3.0 * tolerance);
+                assert_eq!(c, run(2), "{isa} {precision:?} {m}x{n}x{k}");
+            }
+        }
+    });
+}
+
+#[test]
+fn normalisation_activation_softmax_sums_and_optimiser() {
+    each_isa(|isa| {
+        for (rows, width) in [(1, 1), (3, 5), (2, 16), (65, 33), (200, 130), (130, 256)] {
+            let mut random = Random::new((rows * width) as u64);
+            let n = rows * width;
+            let (x, dy) = (random.numbers(n), random.numbers(n));
+            let (gamma, beta) = (random.numbers(width), random.numbers(width));
+            let (x64, dy64) = (wide(&x), wide(&dy));
+            let (gamma64, beta64) = (wide(&gamma), wide(&beta));
+            let at = format!("{isa} {rows}x{width}");
+
+            // Layer norm. Width 1 has no variance: its gradient is all rounding, so epsilon is kept large.
+            let n32 = layer_norm_forward(&x, [&gamma, &beta], 1e-3).unwrap();
+            let n64 = layer_norm_forward(&x64, [&gamma64, &beta64], 1e-3).unwrap();
+            check(&format!("{at} norm"), &n32.y, &n64.y, 5e-6);
+            for residual in [None, Some(&x)] {
+                let wide_residual = residual.map(|residual| wide(residual));
+                let (mut dg, mut db) = (vec![0.5f32; width], vec![0.5f32; width]);
+                let (mut dg64, mut db64) = (vec![0.5f64; width], vec![0.5f64; width]);
+                let backward = LayerNormBackward {
+                    x: &x,
+                    gamma: &gamma,
+                    mean: &n32.mean,
+                    inverse_deviation: &n32.inverse_deviation,
+                    dy: &dy,
+                    residual: residual.map(Vec::as_slice),
+                };
+                let dx = backward.compute([&mut dg, &mut db]).unwrap();
+                let backward64 = LayerNormBackward {
+                    x: &x64,
+                    gamma: &gamma64,
+                    mean: &n64.mean,
+                    inverse_deviation: &n64.inverse_deviation,
+                    dy: &dy64,
+                    residual: wide_residual.as_deref(),
+                };
+                let dx64 = backward64.compute([&mut dg64, &mut db64]).unwrap();
+                let tolerance = Tolerance { relative: 1e-5, absolute: 1e-5 };
+                compare(&format!("{at} norm dx"), &dx, &dx64, tolerance).unwrap();
+                check(&format!("{at} norm dgamma"), &dg, &dg64, 5e-6);
+                check(&format!("{at} norm dbeta"), &db, &db64, 5e-6);
+            }
+
+            for kind in ACTIVATIONS {
+                let x: Vec<f32> = x.iter().map(|x| x * 7.0).collect();
+                let x64 = wide(&x);
+                let (mut y, mut dx) = (Guarded::new(n), Guarded::new(n));
+                activation_forward(kind, &x, y.inner()).unwrap();
+                activation_backward(kind, &x, &dy, dx.inner()).unwrap();
+                let (mut y64, mut dx64) = (vec![f64::NAN; n], vec![f64::NAN; n]);
+                activation_forward(kind, &x64, &mut y64).unwrap();
+                activation_backward(kind, &x64, &dy64, &mut dx64).unwrap();
+                compare(&format!("{at} {kind:?}"), &y.take(), &y64, Tolerance { relative: 1e-6, absolute: 1e-6 })
+                    .unwrap();
+                compare(&format!("{at} d{kind:?}"), &dx.take(), &dx64, Tolerance { relative: 1e-6, absolute: 1e-6 })
+                    .unwrap();
+            }
+
+            let mut x = x;
+            if n > 3 {
+                x[0] = f32::NEG_INFINITY;
+            }
+            let mut y = Guarded::new(n);
+            softmax_forward(&x, width, y.inner()).unwrap();
+            let y = y.take();
+            let mut y64 = vec![f64::NAN; n];
+            softmax_forward(&wide(&x), width, &mut y64).unwrap();
+            check(&format!("{at} softmax"), &y, &y64, 1e-6);
+
+            let mut sums = vec![1.0f32; width];
+            add_column_sums(&dy, &mut sums).unwrap();
+            let mut sums64 = vec![1.0f64; width];
+            add_column_sums(&dy64, &mut sums64).unwrap();
+            check(&format!("{at} column sums"), &sums, &sums64, 2e-6);
+            let squares: f64 = dy64.iter().map(|x| x * x).sum();
+            assert!((sum_of_squares(&dy) - squares).abs() <= 1e-12 * squares);
+
+            let options = AdamW {
+                learning_rate: 0.01,
+                beta1: 0.9,
+                beta2: 0.98,
+                epsilon: 1e-8,
+                weight_decay: 0.1,
+                step: 3,
+                grad_scale: 0.7,
+            };
+            let (mut p, mut m) = (random.numbers(n), random.numbers(n));
+            let mut v: Vec<f32> = random.numbers(n).iter().map(|x| x.abs() + 0.01).collect();
+            let (mut p64, mut m64, mut v64) = (wide(&p), wide(&m), wide(&v));
+            adamw_step(&options, &mut p, &dy, [&mut m, &mut v]).unwrap();
+            adamw_step(&options, &mut p64, &dy64, [&mut m64, &mut v64]).unwrap();
+            check(&format!("{at} adamw"), &p, &p64, 1e-6);
+            check(&format!("{at} adamw m"), &m, &m64, 1e-6);
+            check(&format!("{at} adamw v"), &v, &v64, 1e-6);
+
+            let vocabulary = 11;
+            let ids: Vec<u32> = (0..rows).map(|_| random.below(vocabulary) as u32).collect();
+            let table = random.numbers(vocabulary * width);
+            let y = embedding_forward(&ids, &table, width, 1.5).unwrap();
+            assert!((0..n).all(|i| y[i] == table[ids[i / width] as usize * width + i % width] * 1.5));
+            let mut d = vec![0.25f32; vocabulary * width];
+            let mut d64 = vec![0.25f64; vocabulary * width];
+            embedding_backward(&ids, &dy, width, 1.5, &mut d).unwrap();
+            embedding_backward(&ids, &dy64, width, 1.5, &mut d64).unwrap();
+            check(&format!("{at} embedding"), &d, &d64, 3e-6);
+        }
+    });
+}
+
+#[test]
+fn cross_entropy_of_every_size() {
+    each_isa(|isa| {
+        for (rows, classes) in [(1, 1), (3, 2), (5, 17), (40, 33), (9, 3000), (700, 20)] {
+            let mut random = Random::new((rows + classes) as u64);
+            let logits: Vec<f32> = random.numbers(rows * classes).iter().map(|x| 8.0 * x).collect();
+            let labels: Vec<u32> = (0..rows).map(|_| random.below(classes) as u32).collect();
+            let weights: Vec<f32> = random.numbers(classes).iter().map(|x| x.abs() + 0.1).collect();
+            let (logits64, weights64) = (wide(&logits), wide(&weights));
+            for (smoothing, weighted) in [(0.0, false), (0.1, false), (0.1, true), (1.0, true)] {
+                let options =
+                    CrossEntropy { label_smoothing: smoothing as f32, class_weights: weighted.then_some(&weights[..]) };
+                let options64 =
+                    CrossEntropy { label_smoothing: smoothing, class_weights: weighted.then_some(&weights64[..]) };
+                let mut d = Guarded::new(logits.len());
+                let mut d64 = vec![f64::NAN; logits.len()];
+                let loss = cross_entropy(&logits, &labels, &options, d.inner()).unwrap();
+                let loss64 = cross_entropy(&logits64, &labels, &options64, &mut d64).unwrap();
+                let at = format!("{isa} {rows}x{classes} {smoothing} {weighted}");
+                compare(&at, &[loss], &[loss64], Tolerance { relative: 1e-5, absolute: 1e-6 }).unwrap();
+                compare(&at, &d.take(), &d64, Tolerance { relative: 1e-5, absolute: 1e-7 }).unwrap();
+            }
+        }
+        // A logit that is NaN shows.
+        let (mut d, options) = ([0.0f32; 4], CrossEntropy { label_smoothing: 0.1f32, class_weights: None });
+        assert!(cross_entropy(&[0.0, f32::NAN, 1.0, 2.0], &[0, 1], &options, &mut d).unwrap().is_nan(), "{isa}");
+    });
+}
+
+/// Every 1999th f32 of all.
+fn sample() -> Vec<f32> {
+    (0..u32::MAX / 1999).map(|i| f32::from_bits(i * 1999)).filter(|x| !x.is_nan()).collect()
+}
+
+/// The largest error in units of the last place of f32, and where.
+fn worst_ulp(x: &[f32], y: &[f32], truth: impl Fn(f64) -> f64) -> (f64, f32) {
+    let error = |(&x, &y): (&f32, &f32)| {
+        let truth = truth(f64::from(x));
+        let ulp = 2f64.powi((truth.abs().log2().floor() as i32).max(-126) - 23);
+        ((f64::from(y) - truth).abs() / ulp, x)
+    };
+    x.iter().zip(y).map(error).fold((0.0, 0.0), |worst, e| if e.0 > worst.0 || e.0.is_nan() { e } else { worst })
+}
+
+#[test]
+fn elementary_functions_are_within_two_ulp() {
+    let x = sample();
+    let inside: Vec<f32> = x.iter().copied().filter(|x| (-87.33..=88.3).contains(x)).collect();
+    each_isa(|isa| {
+        let run = |f: fn(&[f32], &mut [f32]) -> Result<()>, x: &[f32]| {
+            let mut y = Guarded::new(x.len());
+            f(x, y.inner()).unwrap();
+            y.take()
+        };
+        for (name, worst) in [
+            ("exp", worst_ulp(&inside, &run(exp_each, &inside), f64::exp)),
+            ("erf", worst_ulp(&x, &run(erf_each, &x), reference::erf_f64)),
+            ("tanh", worst_ulp(&x, &run(tanh_each, &x), f64::tanh)),
+        ] {
+            println!("{isa} {name}: {:.2} ulp at {}", worst.0, worst.1);
+            assert!(worst.0 <= 2.0, "{isa} {name}: {} ulp at {}", worst.0, worst.1);
+        }
+        let above: Vec<f32> = x.iter().copied().filter(|x| *x >= -87.3).collect();
+        let worst = worst_ulp(&above, &run(sigmoid_each, &above), |x| 1.0 / (1.0 + (-x).exp()));
+        println!("{isa} sigmoid: {:.2} ulp at {}", worst.0, worst.1);
+        assert!(worst.0 <= 3.0, "{isa} sigmoid: {} ulp at {}", worst.0, worst.1);
+        let odd = [f32::NEG_INFINITY, -1e30, -88.0, 0.0, f32::INFINITY, f32::NAN];
+        let y = run(exp_each, &odd);
+        assert_eq!(y[..4], [0.0, 0.0, 0.0, 1.0]);
+        assert!(y[4] > 2e38 && y[5].is_nan());
+        let y = run(sigmoid_each, &odd);
+        assert!(y[..3].iter().all(|y| (0.0..=2e-38).contains(y)) && y[3..5] == [0.5, 1.0] && y[5].is_nan(), "{y:?}");
+        for f in [erf_each, tanh_each] {
+            let y = run(f, &odd);
+            assert_eq!(y[..5], [-1.0, -1.0, -1.0, 0.0, 1.0]);
+            assert!(y[5].is_nan());
+        }
+    });
+}
+
+#[test]
+fn gelu_is_accurate_in_its_tail() {
+    let x: Vec<f32> = sample().into_iter().filter(|x| (-13.1..=1e6).contains(x)).collect();
+    let phi = |x: f64| 0.5 * reference::erfc_f64(-x / std::f64::consts::SQRT_2);
+    each_isa(|isa| {
+        let mut y = vec![f32::NAN; x.len()];
+        activation_forward(Activation::Gelu, &x, &mut y).unwrap();
+        let mut slope = vec![f32::NAN; x.len()];
+        activation_backward(Activation::Gelu, &x, &vec![1.0; x.len()], &mut slope).unwrap();
+        let (mut worst, mut worst_slope) = ((0.0, 0.0), (0.0, 0.0));
+        for ((&x, &y), &slope) in x.iter().zip(&y).zip(&slope) {
+            let wide = f64::from(x);
+            let truth = wide * phi(wide);
+            // Where the result is not a normal number its last digits are lost in any case.
+            if truth.abs() > 1e-37 {
+                worst = if (f64::from(y) / truth - 1.0).abs() > worst.0 {
+                    ((f64::from(y) / truth - 1.0).abs(), x)
+                } else {
+                    worst
+                };
+            }
+            let (a, b) = (phi(wide), wide * (-0.5 * wide * wide).exp() / std::f64::consts::TAU.sqrt());
+            let error = (f64::from(slope) - (a + b)).abs() / (a.abs() + b.abs()).max(1e-37);
+            worst_slope = if error > worst_slope.0 { (error, x) } else { worst_slope };
+        }
+        println!("{isa} gelu: {worst:?}, slope {worst_slope:?}");
+        assert!(worst.0 < 6e-7, "{isa} {worst:?}");
+        assert!(worst_slope.0 < 1e-6, "{isa} {worst_slope:?}");
+    });
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    each_isa(|isa| {
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let mut random = Random::new(8);
+                let (m, n, k) = (300, 200, 700);
+                let (a, b) = (random.numbers(m * k), random.numbers(k * n));
+                let mut c = vec![0.0f32; m * n];
+                gemm(
+                    MatRef::new(&a, m, k).unwrap(),
+                    MatRef::new(&b, k, n).unwrap(),
+                    Start::Zero,
+                    MatMut::new(&mut c, m, n).unwrap(),
+                    Precision::Highest,
+                )
+                .unwrap();
+                let mut all = vec![c];
+                let mut sums = vec![0.0f32; 200];
+                add_column_sums(&all[0], &mut sums).unwrap();
+                all.push(sums);
+                all.into_iter().flatten().map(f32::to_bits).collect::<Vec<_>>()
+            })
+        };
+        let one = run(1);
+        assert_eq!(one, run(2), "{isa}");
+        assert_eq!(one, run(3), "{isa}");
+    });
+}

@@ -1,0 +1,11 @@
+//! The integration tests of `chumoku-kernels`, one module a subject, in one program that is linked once.
+
+mod activations;
+mod attention;
+mod attention_cache;
+mod attention_scores;
+mod common;
+mod every_isa;
+mod large_results;
+mod norms;
+mod recurrent;

@@ -1,0 +1,11 @@
+//! The integration tests of `chumoku-nn`, one module a subject, in one program that is linked once.
+
+mod classifier;
+mod count;
+mod decoding;
+mod golden_layers;
+mod gradients;
+mod language_model;
+mod pieces;
+mod properties;
+mod translator;

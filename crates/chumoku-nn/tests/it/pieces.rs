@@ -1,0 +1,102 @@
+//! How finely a step is cut, as `docs/cores.md` has it: found by taking one on as many threads.
+
+use chumoku_kernels::{CrossEntropy, Isa, Philox, Precision, active_isa, cap_isa, profile};
+use chumoku_nn::layers::{
+    AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind,
+};
+use chumoku_nn::models::{Classifier, ClassifierConfig};
+use chumoku_nn::params::Params;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Threads of a machine that is larger than most.
+const THREADS: usize = 64;
+
+/// What `learn` reads: sizes of a model, and sequences by their tokens.
+#[derive(Clone, Copy)]
+struct Shape {
+    d_model: usize,
+    heads: usize,
+    sequences: usize,
+    length: usize,
+}
+
+/// The pieces of each operation at each of its meetings when a layer of this width learns from so many tokens.
+fn pieces(shape: Shape) -> BTreeMap<String, u64> {
+    let Shape { d_model, heads, sequences, length } = shape;
+    let encoder = EncoderConfig {
+        num_layers: 1,
+        d_model,
+        num_heads: heads,
+        d_ff: 4 * d_model,
+        activation: "gelu".into(),
+        norm_order: NormOrder::Pre,
+        dropout: 0.1,
+        attention_dropout: 0.1,
+        causal: false,
+        attention: AttentionOptions::default(),
+        options: LayerOptions::default(),
+    };
+    let model = Classifier::new(ClassifierConfig {
+        vocab_size: 1000,
+        num_classes: 2,
+        body: encoder.into(),
+        position: PositionKind::Sinusoidal,
+        max_length: length,
+        pooling: Pooling::Mean,
+        embedding_dropout: 0.1,
+        head_dropout: 0.0,
+        head_dense: None,
+        input: InputOptions::default(),
+    })
+    .unwrap();
+    let mut params = Params::<f32>::init(model.layout(), 1);
+    params.set_precision(Precision::Highest);
+    let mut grads = Params::zeros(model.layout());
+    let random = Philox::new(1, 2);
+    let ids: Vec<u32> = (0..sequences * length).map(|i| (random.uniform(i as u64) * 1000.0) as u32).collect();
+    let labels: Vec<u32> = (0..sequences as u32).map(|i| i % 2).collect();
+    let offsets = Offsets::of_lengths(vec![length; sequences]);
+    let options = CrossEntropy { label_smoothing: 0.1, class_weights: None };
+    let mode = Mode::Train(Noise { seed: 1, step: 1 });
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build().unwrap();
+    let ((), found) = pool.install(|| {
+        profile(|| {
+            model.loss(&params, (&ids, &offsets), &labels, &options, mode, &mut grads).unwrap();
+        })
+    });
+    let shared = found.operations.into_iter().filter(|spent| spent.meetings > 0);
+    let named = shared.map(|spent| {
+        let [a, b] = spent.operation.sizes;
+        let sizes = if a == 0 { String::new() } else { format!(" {a}x{b}") };
+        (format!("{}{sizes}", spent.operation.name), spent.pieces / spent.meetings)
+    });
+    named.collect()
+}
+
+#[test]
+fn the_page_says_how_finely_a_step_is_cut() {
+    // The page has the tables of AVX-512: blocks of bf16 terms are cut otherwise, and so are AVX2's, whose tiles are smaller.
+    cap_isa(Isa::Avx512);
+    if active_isa() != Isa::Avx512 {
+        eprintln!("SKIPPED: this processor has no AVX-512, for which docs/cores.md says how finely a step is cut");
+        return;
+    }
+    let shape = |d_model, heads, sequences, length| Shape { d_model, heads, sequences, length };
+    let shapes = [
+        ("4 × 256, 32 × 128 tokens in 2 parts", shape(256, 8, 16, 128)),
+        ("6 × 384, 32 × 32 tokens in 2 parts", shape(384, 12, 16, 32)),
+        ("6 × 384, 32 × 128 tokens in 2 parts", shape(384, 12, 16, 128)),
+        ("12 × 768, 16 × 512 tokens in 4 parts", shape(768, 12, 4, 512)),
+    ];
+    let mut table = String::new();
+    for (title, shape) in shapes {
+        writeln!(table, "| {title} | |\n|---|---|").unwrap();
+        for (operation, pieces) in pieces(shape) {
+            writeln!(table, "| {operation} | {pieces} |").unwrap();
+        }
+        writeln!(table).unwrap();
+    }
+    let page = include_str!("../../../../docs/cores.md");
+    assert!(page.contains(&table), "docs/cores.md has other tables than these:\n\n{table}");
+}

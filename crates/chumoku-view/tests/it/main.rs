@@ -1,0 +1,25 @@
+//! The integration tests of `chumoku-view`, one module a subject, in one program that is linked once.
+
+mod backward;
+mod check_by_hand;
+mod classes;
+mod common;
+mod doctor_in_browser;
+mod errata;
+mod errors_in_browser;
+mod feed_forward;
+#[cfg(feature = "pictures")]
+mod figure_files;
+mod figures;
+#[cfg(feature = "pictures")]
+mod figures_in_browser;
+mod page_in_browser;
+mod recurrent;
+mod snapshots;
+#[cfg(feature = "spreadsheets")]
+mod spreadsheet;
+mod tagged_in_browser;
+mod trace;
+mod trace_in_browser;
+mod view;
+mod worked_examples;

@@ -1,0 +1,97 @@
+//! What `trace` and `explain` write in a terminal, as it was looked at. With `CHUMOKU_UPDATE=1` the files of
+//! `tests/snapshots` are written anew; look at the difference. An escape stands there as `␛`.
+
+use crate::common::{strip, terminal, with};
+use chumoku_view::trace::{Depth, Trace, TraceOptions, builtin};
+use chumoku_view::{ColourDepth, Lang, TerminalOptions, render, render_alignment};
+use std::path::Path;
+use unicode_width::UnicodeWidthStr;
+
+/// Holds what is shown at two widths, with and without colour, in one language or both, against its files.
+fn assert_snapshots(name: &str, languages: &[Lang], show: impl Fn(&TerminalOptions) -> String) {
+    for &lang in languages {
+        for width in [80, 120] {
+            for (colour, ending) in [(ColourDepth::None, ""), (ColourDepth::Ansi256, "-colour")] {
+                let text = show(&terminal(width, colour, lang));
+                let plain = strip(&text);
+                assert_eq!(
+                    plain == text,
+                    colour == ColourDepth::None,
+                    "{name}: escapes are colour, and colour escapes"
+                );
+                for line in plain.lines() {
+                    assert!(line.width() <= width, "{name}: {} columns instead of {width}: {line}", line.width());
+                    assert!(line == line.trim_end() && !line.chars().any(char::is_control), "{name}: {line:?}");
+                }
+                assert_snapshot(&format!("{name}-{}-{width}{ending}", lang.code()), &text);
+            }
+        }
+    }
+}
+
+fn assert_snapshot(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.txt"));
+    assert!(!text.contains('␛'), "{name}");
+    let text = text.replace('\u{1b}', "␛");
+    if std::env::var_os("CHUMOKU_UPDATE").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &text).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
+    let differs = found.lines().zip(text.lines()).position(|(a, b)| a != b);
+    let line = differs.unwrap_or(found.lines().count().min(text.lines().count()));
+    assert!(
+        found == text,
+        "{}: line {} is\n{}\ninstead of\n{}\nrun this test with CHUMOKU_UPDATE=1 and look at the difference",
+        path.display(),
+        line + 1,
+        text.lines().nth(line).unwrap_or("the end"),
+        found.lines().nth(line).unwrap_or("the end"),
+    );
+}
+
+const BOTH: [Lang; 2] = [Lang::En, Lang::Ja];
+
+fn assert_trace(name: &str, trace: &Trace, depth: Depth) {
+    assert_snapshots(name, &BOTH, |&TerminalOptions { width, colour, lang, .. }| {
+        trace.to_text(&with(TraceOptions::default(), |o| {
+            (o.depth, o.lang, o.width, o.colour) = (depth, lang, width, colour)
+        }))
+    });
+}
+
+#[test]
+fn a_trace_of_an_example() {
+    assert_trace("trace", &builtin("causal").unwrap().trace(0).unwrap(), Depth::All);
+}
+
+#[test]
+fn a_trace_of_what_is_no_number() {
+    assert_trace("trace-odd", &crate::common::traces::odd(), Depth::All);
+}
+
+#[test]
+fn a_trace_of_one_token() {
+    assert_trace("trace-one", &crate::common::traces::one_token(), Depth::All);
+}
+
+#[test]
+fn a_trace_of_a_model_whose_matrices_are_wider_than_the_terminal() {
+    let mut trace = crate::common::traces::wide();
+    assert_trace("trace-steps", &trace, Depth::Steps);
+    // The weights, and what is widest.
+    trace.steps.retain(|step| ["X", "masked", "weights"].contains(&step.name()));
+    assert_trace("trace-wide", &trace, Depth::All);
+}
+
+#[test]
+fn an_explanation() {
+    for (lang, explanation) in [(Lang::En, crate::common::english()), (Lang::Ja, crate::common::japanese())] {
+        assert_snapshots("explain", &[lang], |options| render(&explanation, 1, 2, options));
+    }
+}
+
+#[test]
+fn an_explanation_of_a_translation() {
+    assert_snapshots("alignment", &BOTH, |options| render_alignment(&crate::common::alignment(), None, options));
+}

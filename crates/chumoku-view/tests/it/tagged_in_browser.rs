@@ -1,0 +1,164 @@
+//! Explained spans as a page in a real browser, and on a terminal.
+//!
+//! Needs Chromium or Chrome on the path; without one the test of the page says so loudly and passes.
+
+use crate::common::browser::visit;
+use chumoku::FoundSpan;
+use chumoku::data::Span;
+use chumoku::explain::{
+    Against, ExplainedSpan, FeatureEffect, FoundLabel, MarkedWord, NetworkEffect, SpanHalf, TaggedText,
+    TransitionEffect,
+};
+use chumoku_view::{ColourDepth, Lang, render_tagged, tagged_figure, tagged_to_html};
+use unicode_width::UnicodeWidthStr;
+
+const SCRIPT: &str = "</script><script>document.title='owned'</script>";
+
+fn feature(feature: &str, at: Option<[isize; 2]>, value: &str, effect: f64) -> FeatureEffect {
+    FeatureEffect {
+        word: "Oslo".into(),
+        start: 14,
+        label: "B-<b>place".into(),
+        other: "O".into(),
+        feature: feature.into(),
+        at,
+        value: value.into(),
+        weight: effect as f32,
+        other_weight: 0.0,
+        effect,
+    }
+}
+
+/// A span over "Oslo", the last word but one of `text`.
+fn span(text: &str) -> ExplainedSpan {
+    let start = text.find("Oslo").unwrap();
+    let words: Vec<MarkedWord> = text
+        .split(' ')
+        .enumerate()
+        .map(|(i, word)| MarkedWord {
+            text: word.into(),
+            effect: Some(match word {
+                "Oslo" => 2.0,
+                "in" => -1.0,
+                _ => 0.0,
+            }),
+            is_spaced: i > 0,
+        })
+        .collect();
+    let features = vec![
+        feature("lower", Some([-1, -1]), "in", 2.0),
+        feature("word", None, SCRIPT, -0.5),
+        feature("length", None, "12", 0.25),
+        feature("characters", Some([-1, 1]), "<border>大\u{1b}[31m阪", 0.125),
+    ];
+    let half = SpanHalf { probability: 0.25, effects: vec![0.5; words.len()] };
+    let place = Span { start, end: start + 4, label: "<b>place".into() };
+    ExplainedSpan {
+        span: FoundSpan { span: place.clone(), text: "Oslo".into(), probability: 0.987 },
+        is_found: true,
+        words,
+        network: Some(half.clone()),
+        crf: Some(half),
+        against: Some(Against {
+            spans: vec![FoundLabel { span: Span { label: "person".into(), ..place }, text: "Oslo".into() }],
+            score: 3.0,
+            other_score: 0.5,
+            difference: 2.5,
+            from_features: 1.875,
+            from_transitions: 0.5,
+            from_network: 0.125,
+            features,
+            transitions: vec![TransitionEffect {
+                word: "Oslo".into(),
+                labels: [None, Some("B-<b>place".into())],
+                others: [Some("O".into()), Some("O".into())],
+                effect: 0.5,
+            }],
+            network: vec![NetworkEffect {
+                word: "Oslo".into(),
+                label: "B-<b>place".into(),
+                other: "O".into(),
+                effect: 0.125,
+            }],
+        }),
+    }
+}
+
+fn tagged(count: usize) -> TaggedText {
+    let text = format!("{SCRIPT} waits in Oslo now");
+    TaggedText {
+        model: "<model>".into(),
+        spans: (0..count).map(|_| span(&text)).collect(),
+        text,
+        method: "leave-one-out".into(),
+        unit: "change in the span's log-odds when the word is hidden".into(),
+        hidden_by: Some("[MASK]".into()),
+        blend: None,
+    }
+}
+
+#[test]
+fn a_page_of_spans_asks_nothing_and_speaks_both_languages() {
+    for (lang, hash, words) in [
+        (Lang::En, "", ["reads [MASK] in its place", "likeliest labels without \"&lt;b&gt;place\" there"]),
+        (
+            Lang::En,
+            "lang=ja&theme=dark",
+            ["ネットワークはその位置で [MASK] を読みます", "そこに「&lt;b&gt;place」のない最有力のラベル"],
+        ),
+    ] {
+        let page = tagged_to_html(&tagged(2), None, lang);
+        assert!(!page.contains(" style=") && page.contains("default-src 'none'"));
+        let Some(visit) = visit(&page, hash, &["--dump-dom".into()]) else { return };
+        assert_eq!(visit.said, "", "the console is silent");
+        assert!(visit.requests.is_empty(), "{:?}", visit.requests);
+        let dom = visit.out;
+        assert!(!dom.split_once("<title>").unwrap().1.starts_with("owned"));
+        let list = dom.split_once("id=\"tagged\"").unwrap().1.split_once("</section>").unwrap().0;
+        let hidden = if hash.is_empty() { "ja" } else { "en" };
+        for word in words {
+            let (before, _) = list.split_once(word).unwrap_or_else(|| panic!("{word}: {list}"));
+            let (_, tag) = before.rsplit_once("<span lang=").unwrap();
+            assert!(!tag.contains("hidden=\"\""), "{word} is shown: {list}");
+        }
+        assert!(list.contains(&format!("data-lang=\"{hidden}\" hidden=\"\">")));
+        let oslo = "<span class=\"w8\" title=\"+2.00 (NN +0.50, CRF +0.50)\"><u>Oslo</u></span>";
+        assert!(list.contains(oslo) && list.contains("class=\"v4\" title=\"-1.00"), "{list}");
+        assert_eq!((list.matches("<article>").count(), list.matches("<u>").count()), (2, 2));
+        assert!(list.contains("<td>+0.125</td>") && list.contains("<td>+2.500</td>"), "{list}");
+        assert!(list.contains("&lt;b&gt;place") && !list.contains("<b>place"));
+    }
+    let none = tagged_to_html(&tagged(0), None, Lang::En);
+    assert!(none.contains("marks nothing in this text") && !none.contains("<script>document"), "{none}");
+}
+
+#[test]
+fn a_terminal_shows_each_span_within_its_width() {
+    for (lang, width) in [(Lang::En, 80), (Lang::Ja, 80), (Lang::En, 50), (Lang::Ja, 40)] {
+        let mut options = chumoku_view::TerminalOptions::default();
+        (options.width, options.lang) = (width, lang);
+        for count in [0, 1, 12] {
+            let text = render_tagged(&tagged(count), &options);
+            assert!(text.lines().all(|line| line.width() <= width), "{text}");
+            assert!(!text.contains('\u{1b}'), "{text}");
+            let figure = tagged_figure(&tagged(count), lang).to_text(&options);
+            assert!(figure.lines().all(|line| line.width() <= width), "{figure}");
+        }
+        options.colour = ColourDepth::Ansi16;
+        assert!(render_tagged(&tagged(1), &options).contains("\u{1b}[94mOslo(+2.00)\u{1b}[0m"));
+    }
+    let text = render_tagged(&tagged(12), &chumoku_view::TerminalOptions::default());
+    for expected in [
+        "Why <model> marks these 12 spans",
+        "10. \"Oslo\" <b>place  98.7 %",
+        "Network alone: 25.0 %",
+        "+2.50 = features",
+        "Oslo B-<b>place / O",
+        "word before \"in\"",
+        "12 letters or more",
+        "and 2 more spans",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!text.contains("11. "), "{text}");
+}

@@ -1,0 +1,353 @@
+//! The page of a trace in a real browser: what it shows, asks for and prints, by eye, keyboard and paper.
+//!
+//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes. Screenshots are in
+//! `target/screenshots/`.
+
+use crate::common::browser::{between, open, visit};
+use crate::common::layers::{layers, stepped};
+use crate::common::traces::{number, odd, one_token, wide};
+use crate::common::with;
+use chumoku_view::Lang;
+use chumoku_view::trace::{Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+const DOM: &str = "--dump-dom";
+
+fn options(lang: Lang) -> TraceOptions {
+    with(TraceOptions::default(), |o| (o.lang, o.size) = (lang, 64))
+}
+
+fn all() -> Vec<(&'static str, Trace)> {
+    let causal = builtin("causal").unwrap().trace(0).unwrap();
+    let step = builtin("training-step").unwrap().trace_backward(0).unwrap();
+    vec![("causal", causal), ("step", step), ("odd", odd()), ("one", one_token()), ("wide", wide())]
+}
+
+/// The cells of each table, row by row.
+fn tables(dom: &str) -> Vec<Vec<Vec<&str>>> {
+    fn row(row: &str) -> Vec<&str> {
+        row.split("<td").skip(1).collect()
+    }
+    fn table(step: &str) -> Vec<Vec<&str>> {
+        between(step, "<tbody>", "</tbody>").split("<tr>").skip(1).map(row).collect()
+    }
+    dom.split("<details").skip(1).map(table).collect()
+}
+
+#[test]
+fn the_browser_shows_every_number_and_asks_for_nothing() {
+    for (name, trace) in all() {
+        for lang in [Lang::En, Lang::Ja] {
+            let Some(visit) = visit(&trace.to_html(&options(lang)), "weights", &[DOM.into()]) else { return };
+            assert_eq!(visit.said, "", "{name}: the console, and with it the security policy");
+            assert_eq!(visit.requests, Vec::<String>::new(), "{name}");
+            let tables = tables(&visit.out);
+            assert_eq!(tables.len(), trace.steps.len(), "{name}");
+            for (step, table) in trace.steps.iter().zip(&tables) {
+                assert_eq!(table.len(), step.value.nrows(), "{name}, {}", step.name());
+                for (i, row) in table.iter().enumerate() {
+                    assert_eq!(row.len(), step.value.ncols(), "{name}, {}, row {i}", step.name());
+                    for (j, cell) in row.iter().enumerate() {
+                        let (shown, truth) = (number(between(cell, ">", "<")), step.value[[i, j]]);
+                        let is_same = shown == truth
+                            || (shown.is_nan() && truth.is_nan())
+                            || (shown - truth).abs() <= 0.500_001e-4;
+                        assert!(is_same, "{name}, {}[{i}, {j}]: {shown} for {truth}", step.name());
+                    }
+                }
+            }
+            // Its program, and the one script whose hash the policy holds.
+            assert_eq!(visit.out.matches("<script").count(), 2, "{name}");
+            assert!(visit.out.contains("<script type=\"application/json\" id=\"program\">"), "{name}");
+            assert!(visit.out.contains("<div class=\"live\" id=\"live\">"), "{name}: the script ran");
+        }
+    }
+}
+
+/// What the test before looks at would be seen.
+#[test]
+fn a_request_and_a_violation_would_be_seen() {
+    let image = "<img src=\"http://127.0.0.1:9/asked.png\">";
+    let page = one_token().to_html(&options(Lang::En)).replace("</main>", &format!("{image}</main>"));
+    let Some(refused) = visit(&page, "", &[DOM.into()]) else { return };
+    assert!(refused.said.contains("Content Security Policy") && refused.said.contains("asked.png"), "{}", refused.said);
+    assert!(refused.requests.is_empty(), "{:?}", refused.requests);
+    let script =
+        one_token().to_html(&options(Lang::En)).replace("</main>", "</main><script>document.title = 1</script>");
+    let refused = visit(&script, "", &[DOM.into()]).unwrap();
+    assert!(refused.said.contains("Content Security Policy"), "{}", refused.said);
+    assert!(!refused.out.contains("<title>1</title>"));
+    let asked = visit(&without_policy(&page), "", &[DOM.into()]).unwrap();
+    assert!(asked.requests.iter().any(|address| address.ends_with("asked.png")), "{:?}", asked.requests);
+}
+
+fn without_policy(page: &str) -> String {
+    let policy = between(page, "<meta http-equiv", ">");
+    page.replace(&format!("<meta http-equiv{policy}>"), "")
+}
+
+/// What a script, which the test adds, finds on the page, line by line; for that the security policy has to go.
+fn found(page: &str, script: &str, arguments: &[&str]) -> Option<Vec<String>> {
+    let script = format!(
+        "<script>addEventListener('load', async () => {{ const log = []; const $ = q => document.querySelector(q);\n\
+         const all = q => [...document.querySelectorAll(q)]; {script}\n\
+         const out = document.createElement('pre'); out.id = 'log'; out.textContent = log.join('\\n');\n\
+         document.body.append(out); }});</script></body>"
+    );
+    let page = without_policy(page).replace("</body>", &script);
+    let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).chain([DOM.into()]).collect();
+    let dom = open(&page, "", &arguments)?;
+    let log = between(&dom, "<pre id=\"log\">", "</pre>").replace("&gt;", ">").replace("&amp;", "&");
+    Some(log.lines().map(str::to_owned).collect())
+}
+
+/// What the page shows of each step: its numbers, and the one that is written out. What is left of numbers that cancel each
+/// other counts as nothing: it comes of the last digit of an exponential.
+const SHOWN: &str = "
+    const shown = () => all('details').map(d => d.id + ': '
+      + [...d.querySelectorAll('tbody td, .expanded')].map(e => e.textContent).join(' ')
+        .replace(/\\(?-?\\d(\\.\\d+)?e-(1[5-9]|2\\d)\\)?/g, '0'));
+    const put = (at, i, j, text) => { const cell = document.getElementById(at).querySelectorAll('tbody tr')[i].querySelectorAll('td')[j];
+      cell.focus(); cell.textContent = text; cell.dispatchEvent(new Event('input')); cell.blur(); };
+    const edited = () => [document.body.className, $('#undo').disabled, $('#bad').hidden, all('.bad').length].join();";
+
+#[test]
+fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
+    let file = |name: &str| -> Value {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("worked/{name}.json"));
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let mut layers = layers();
+    let cases = [
+        (file("training-step"), 0, "W_1", [0, 2], "-0.75"),
+        (stepped(), 1, "X", [2, 1], "0.3125"),
+        (layers.swap_remove(2), 0, "W_K", [1, 0], "-1.5"),
+        (layers.swap_remove(1), 1, "gamma", [0, 3], "1e-1"),
+        (layers.swap_remove(1), 0, "W_dense", [0, 2], "−.5"),
+    ];
+    let trace = |file: &Value, head| {
+        let mut file = file.clone();
+        file.as_object_mut().unwrap().remove("claims");
+        WorkedExample::parse(&file.to_string()).and_then(|e| e.trace_backward(head)).unwrap()
+    };
+    for (number, (file, head, name, [i, j], text)) in cases.into_iter().enumerate() {
+        let options = with(options(Lang::En), |o| o.digits = [4, 9][number % 2]);
+        let page = trace(&file, head).to_html(&options);
+        let other = if text == "1e-1" { "7" } else { "1e-1" };
+        let script = format!(
+            "{SHOWN} const before = shown(); const same = () => shown().filter((line, k) => line != before[k]).length;
+             // Of two classes one share alone sums to something else.
+             put('target', 0, 0, '0.5'); log.push(same(), edited()); $('#undo').click(); log.push(same(), edited()); put('{name}', {i}, {j}, '{other}');
+             log.push(shown().filter((line, k) => line != before[k]).length > 1, edited());
+             $('#undo').click(); log.push(shown().filter((line, k) => line != before[k]).join('|'), edited());
+             put('{name}', {i}, {j}, 'one'); log.push(shown().filter((line, k) => line != before[k]).length, edited());
+             put('{name}', {i}, {j}, '{text}'); log.push(edited(), ...shown());"
+        );
+        let Some(log) = found(&page, &script, &[]) else { return };
+        assert!(log[1].starts_with(",false,false,"), "{log:?}");
+        assert_eq!([&log[0], &log[2], &log[3]], ["1", "0", ",true,true,0"], "{name}");
+        // With the number as it was every one is as it was printed, and what is no number changes nothing but its cell.
+        let expected =
+            ["true", "edited,false,true,0", "", ",true,true,0", "1", ",false,false,1", "edited,false,true,0"];
+        assert_eq!(log[4..11], expected, "{name}");
+        let mut new = file.clone();
+        let rows = &mut new["inputs"][name];
+        let entry = if rows[0].is_array() { &mut rows[i][j] } else { &mut rows[j] };
+        *entry = json!(text.replace('−', "-").parse::<f64>().unwrap());
+        let page = trace(&new, head).to_html(&options);
+        let expected = found(&page, &format!("{SHOWN} log.push(...shown());"), &[]).unwrap();
+        assert!(expected.len() > 40, "{}", expected.len());
+        for (found, expected) in log[11..].iter().zip(&expected) {
+            assert_eq!(found, expected, "case {number}");
+        }
+        assert_eq!(log.len() - 11, expected.len());
+    }
+}
+
+#[test]
+fn recurrent_steps_follow_too() {
+    for (name, matrix, [i, j], text) in
+        [("gru-steps", "W_h", [1, 5], 9.0), ("lstm-steps", "X", [0, 1], -2.0), ("rnn-steps", "W_x", [0, 0], 0.25)]
+    {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("worked/{name}.json"));
+        let mut file: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        file.as_object_mut().unwrap().remove("claims");
+        let page = |file: &Value| {
+            let trace = WorkedExample::parse(&file.to_string()).and_then(|example| example.trace_backward(0)).unwrap();
+            trace.to_html(&options(Lang::En))
+        };
+        let html = page(&file);
+        let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len(), "{name}: {ids:?}");
+        let script = format!("{SHOWN} put('{matrix}', {i}, {j}, '{text}'); log.push(...shown());");
+        let Some(found_there) = found(&page(&file), &script, &[]) else { return };
+        file["inputs"][matrix][i][j] = json!(text);
+        let expected = found(&page(&file), &format!("{SHOWN} log.push(...shown());"), &[]).unwrap();
+        assert_eq!(found_there, expected, "{name}");
+    }
+}
+
+#[test]
+fn one_language_is_shown_and_the_switch_changes_it() {
+    let script = "
+        const seen = () => { const langs = all('.t').filter(t => t.checkVisibility()).map(t => t.lang);
+          log.push([...new Set(langs)].join() + ' ' + (langs.length * 2 == all('.t').filter(t => !t.closest('[hidden]')).length)
+            + ' ' + $('#weights-2 h2').innerText + ' | ' + $('h1').innerText); };
+        seen(); $('label[for=ja]').click(); seen(); $('label[for=en]').click(); seen();";
+    let japanese =
+        "ja true 18. アテンションの重み (ヘッド 2) | reviews-model: 因果的セルフアテンション、第 3 層、ヘッド 2";
+    let english = "en true 18. Attention weights (head 2) | reviews-model: causal self-attention, layer 3, head 2";
+    for (lang, first) in [(Lang::En, english), (Lang::Ja, japanese)] {
+        let Some(log) = found(&wide().to_html(&options(lang)), script, &[]) else { return };
+        assert_eq!(log, [first, japanese, english]);
+    }
+}
+
+#[test]
+fn the_title_of_an_example_follows_the_switch() {
+    let script = "
+        const seen = () => log.push($('h1').innerText);
+        seen(); $('label[for=ja]').click(); seen(); $('label[for=en]').click(); seen();";
+    let trace = builtin("film").unwrap().trace(0).unwrap();
+    let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| trace.title.of(lang));
+    assert_ne!(english, japanese);
+    for (lang, first) in [(Lang::En, english), (Lang::Ja, japanese)] {
+        let Some(log) = found(&trace.to_html(&options(lang)), script, &[]) else { return };
+        assert_eq!(log, [first, japanese, english]);
+    }
+}
+
+#[test]
+fn the_keyboard_reaches_everything_in_order() {
+    let trace = wide();
+    let script = "
+        // The browser's own order: no element of the page stands out of it.
+        const stops = all('a[href], input, summary, [tabindex]').filter(e => e.tabIndex >= 0 && (e.type != 'radio' || e.checked));
+        log.push(stops.filter(e => e.tabIndex > 0).length);
+        log.push(stops.map(e => e.isContentEditable ? 'cell' : e.className.split(' ')[0] || e.localName).join(' '));
+        const ids = all('[id]').map(e => e.id); log.push(ids.length - new Set(ids).size);
+        log.push(all('nav a').filter(a => !document.getElementById(a.hash.slice(1))).length);
+        const named = all('.scroll').filter(e => document.getElementById(e.getAttribute('aria-labelledby'))?.innerText);
+        log.push(all('.scroll').length - named.length);
+        const skip = $('.skip'); log.push(skip.getBoundingClientRect().bottom > 0);
+        skip.focus(); log.push(skip.getBoundingClientRect().top >= 0);
+        skip.click(); await new Promise(done => setTimeout(done, 50)); log.push(document.activeElement.id);
+        log.push(all('nav a')[3].hash); all('nav a')[3].click(); await new Promise(done => setTimeout(done, 50));
+        const top = document.querySelector(location.hash).getBoundingClientRect().top; log.push(top > -1 && top < innerHeight ? 'in view' : top);
+        // A closed step opens and closes.
+        const step = $('details'); step.querySelector('summary').click(); log.push(step.open);";
+    let Some(log) = found(&trace.to_html(&options(Lang::En)), script, &["--window-size=1000,700"]) else { return };
+    let count = trace.steps.len();
+    // Of what is given Tab reaches one cell, from which arrows lead to the others.
+    let step = |step: &TraceStep| if step.formula.is_none() { " summary scroll cell" } else { " summary scroll" };
+    let steps: String = trace.steps.iter().map(step).collect();
+    let stops = format!("skip input{}{steps}", " a".repeat(count));
+    let fourth = format!("#{}", trace.steps[3].name());
+    assert_eq!(log, ["0", &stops, "0", "0", "0", "false", "true", "steps", &fourth, "in view", "false"]);
+}
+
+#[test]
+fn arrows_lead_from_cell_to_cell() {
+    let script = "
+        const table = document.getElementById('X'), rows = [...table.querySelectorAll('tbody tr')].map(r => [...r.querySelectorAll('td')]);
+        const where = () => rows.map((r, i) => r.map((c, j) => c === document.activeElement ? [i, j] : [])).flat(2).join();
+        const press = key => { document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+          log.push(where()); };
+        // The whole number is shown where somebody is about to change it.
+        rows[0][0].focus(); log.push(rows[0][0].textContent); ['Enter', 'ArrowRight', 'ArrowUp', 'ArrowLeft', 'ArrowUp'].forEach(press);
+        rows[1][1].focus(); log.push(rows[0][0].textContent);";
+    let file = r#"{"inputs": {"X": [[0.123456, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]]}}"#;
+    let page = WorkedExample::parse(file).unwrap().trace(0).unwrap().to_html(&options(Lang::En));
+    let Some(log) = found(&page, script, &[]) else { return };
+    assert_eq!(log, ["0.123456", "1,0", "1,1", "0,1", "0,0", "0,0", "0.1235"]);
+}
+
+/// Every text against what is behind it, by WCAG's contrast; and that the theme is the system's.
+#[test]
+fn all_can_be_read_in_light_and_dark() {
+    let script = "
+        const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+        const rgba = colour => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+          return [...pen.getImageData(0, 0, 1, 1).data]; };
+        const light = c => { const [r, g, b] = c.map(x => x / 255).map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+        log.push(getComputedStyle(document.body).backgroundColor);
+        let worst = [99, ''], count = 0;
+        for (const e of all('body *')) {
+          if (!e.checkVisibility() || ![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())) continue;
+          let behind = e; while (rgba(getComputedStyle(behind).backgroundColor)[3] < 255) behind = behind.parentElement;
+          const [a, b] = [getComputedStyle(e).color, getComputedStyle(behind).backgroundColor].map(c => light(rgba(c)));
+          const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); count++;
+          if (contrast < worst[0]) worst = [contrast, e.outerHTML.slice(0, 80)];
+        }
+        log.push(count, worst[0], worst[1]);";
+    for (scheme, page) in [(1, "rgb(246, 245, 241)"), (0, "rgb(18, 23, 29)")] {
+        let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
+        for (name, trace) in all() {
+            let Some(log) = found(&trace.to_html(&options(Lang::En)), script, &[&scheme]) else { return };
+            assert_eq!(log[0], page);
+            assert!(log[1].parse::<usize>().unwrap() > 50, "{log:?}");
+            assert!(log[2].parse::<f64>().unwrap() >= 4.5, "{name}: {log:?}");
+        }
+    }
+}
+
+#[test]
+fn print_shows_every_step_open_or_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.pdf");
+    let pages = |page: &str| -> Option<usize> {
+        let _ = fs::remove_file(&file);
+        open(page, "", &[format!("--print-to-pdf={}", file.display())])?;
+        let bytes = fs::read(&file).unwrap();
+        assert!(bytes.starts_with(b"%PDF-"));
+        let kinds = bytes.windows(12).filter(|w| w.starts_with(b"/Type /Page") && w[11] != b's');
+        Some(kinds.count())
+    };
+    let trace = builtin("causal").unwrap().trace(0).unwrap();
+    let open_steps = trace.to_html(&options(Lang::En));
+    let closed_steps = trace.to_html(&with(options(Lang::Ja), |o| o.depth = Depth::Steps));
+    assert!(open_steps.contains("<details open") && !closed_steps.contains("<details open"));
+    let Some(count) = pages(&open_steps) else { return };
+    assert!((3..=10).contains(&count), "{count} pages");
+    assert_eq!(pages(&closed_steps), Some(count));
+    // Without its rule the closed steps would not be there.
+    let rule = "details::details-content { content-visibility: visible; display: block; block-size: auto; }";
+    assert!(closed_steps.contains(rule));
+    assert!(pages(&without_policy(&closed_steps).replace(rule, "")).unwrap() < count);
+    // A page of a wide matrix is not cut off at the paper's edge: what is wider than the paper is made smaller.
+    let script =
+        "const [main, wide] = [$('main'), $('.wide table')]; log.push(wide.getBoundingClientRect().width / 1032 < 2);";
+    let wide = wide().to_html(&options(Lang::En)).replace("@media print", "@media all");
+    assert_eq!(found(&wide, script, &["--window-size=1032,800"]).unwrap(), ["true"]);
+}
+
+#[test]
+fn screenshots() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots");
+    fs::create_dir_all(&folder).expect("a folder for screenshots");
+    for (theme, scheme) in [("dark", 0), ("light", 1)] {
+        for lang in [Lang::En, Lang::Ja] {
+            for (name, trace) in all().into_iter().filter(|(name, _)| ["causal", "step", "wide"].contains(name)) {
+                let file = folder.join(format!("trace-{name}-{theme}-{}.png", lang.code()));
+                // One from an earlier run must not pass for this one's.
+                let _ = fs::remove_file(&file);
+                // On a phone too, in one of both languages.
+                let size = if name == "step" && lang == Lang::Ja { "500,4200" } else { "1100,4200" };
+                let arguments = [
+                    format!("--screenshot={}", file.display()),
+                    format!("--blink-settings=preferredColorScheme={scheme}"),
+                    format!("--window-size={size}"),
+                ];
+                if open(&trace.to_html(&options(lang)), "", &arguments).is_none() {
+                    return;
+                }
+                let bytes = fs::read(&file).expect("the picture");
+                assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 40_000, "{} bytes", bytes.len());
+            }
+        }
+    }
+    eprintln!("screenshots in {}", folder.display());
+}
