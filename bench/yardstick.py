@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 
-FUNCTIONS = 150
+FUNCTIONS = 16
 
 PRELUDE = """
 use std::collections::{BTreeMap, HashMap};
