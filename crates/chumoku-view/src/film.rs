@@ -166,6 +166,7 @@ impl Film {
             y: lang.pick("entropy of the weights, 1 is spread evenly", "重みのエントロピー（1 は均等）").into(),
             series: series.collect(),
             is_logarithmic: false,
+            spread: Vec::new(),
         };
         let title = match lang {
             Lang::En => format!("{}: heads of layer {}", self.model, layer + 1),

@@ -46,6 +46,7 @@
 mod base64;
 mod beam;
 mod coloured;
+mod comparison;
 mod counted;
 mod doctor;
 mod effects;
@@ -72,6 +73,7 @@ pub use chumoku::explain::{
     WordEffect, from_json, to_json,
 };
 pub use chumoku::lang::Lang;
+pub use comparison::comparison_figure;
 pub use counted::CountReport;
 pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};

@@ -152,6 +152,12 @@ fn titled(says: &str) -> String {
 }
 
 impl Scene {
+    /// The picture as SVG whose texts are texts, in a font of whoever looks at it; pointing at a shape shows its number.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        self.to_source("system-ui, sans-serif", Colours::Fixed)
+    }
+
     /// The picture as SVG whose texts are texts, in `family` if one is given.
     pub(crate) fn to_source(&self, family: &str, colours: Colours) -> String {
         let Scene { width, height, .. } = self;
