@@ -152,6 +152,12 @@ fn titled(says: &str) -> String {
 }
 
 impl Scene {
+    /// Returns the picture as SVG with texts in the reader's fonts. Pointing at a shape shows its number.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        self.to_source("system-ui, sans-serif", Colours::Fixed)
+    }
+
     /// Returns the start of an SVG: its size, its font family if one is given, and its title.
     pub(super) fn svg_start(&self, family: &str) -> String {
         let Scene { width, height, .. } = self;
