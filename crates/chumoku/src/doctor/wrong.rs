@@ -8,7 +8,7 @@ use super::scripts::Script;
 use super::shingles::Near;
 use crate::NgramEffect;
 use chumoku_kernels::halt::Flag;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A label that is likely wrong.
@@ -119,7 +119,7 @@ pub(super) fn judge(
             contradicted_by: contradictions.get(&row).cloned().unwrap_or_default(),
         }
     };
-    let doubts = doubted.par_iter().map(doubt).collect();
+    let doubts = parallel::map(&doubted, doubt);
     Judged { doubts, ranking, noise }
 }
 

@@ -6,7 +6,7 @@ use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::beside;
 use chumoku_kernels::halt::Flag;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::collections::HashMap;
 
 /// A trained linear classifier on n-grams.
@@ -92,11 +92,15 @@ impl NgramModel {
     pub fn logits_of(&self, texts: &[&str]) -> Vec<f32> {
         let classes = self.num_classes();
         let mut logits = vec![0.0; texts.len() * classes];
-        let rows = logits.par_chunks_mut(classes).zip(texts);
+        /// Texts that one task reads.
+        const TEXTS_PER_TASK: usize = 16;
         let halting = Flag::current();
-        rows.for_each_init(Scratch::default, |scratch, (row, text)| {
-            halting.check();
-            self.write_logits(text, scratch, row);
+        parallel::for_each_chunk(&mut logits, TEXTS_PER_TASK * classes, |task, logits| {
+            let mut scratch = Scratch::default();
+            for (row, text) in logits.chunks_exact_mut(classes).zip(&texts[task * TEXTS_PER_TASK..]) {
+                halting.check();
+                self.write_logits(text, &mut scratch, row);
+            }
         });
         logits
     }
@@ -197,7 +201,7 @@ impl NgramModel {
             all.truncate(CANDIDATES * most);
             all
         };
-        let candidates: Vec<Vec<(usize, f32)>> = (0..self.num_classes()).into_par_iter().map(of_class).collect();
+        let candidates: Vec<Vec<(usize, f32)>> = parallel::map_indices(self.num_classes(), of_class);
         let hash = |feature: usize| self.vocabulary.hashes()[feature];
         let mut names: HashMap<u64, Option<String>> =
             candidates.iter().flatten().map(|&(feature, _)| (hash(feature), None)).collect();

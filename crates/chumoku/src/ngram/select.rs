@@ -13,7 +13,7 @@ use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
 use crate::lang::lang;
 use crate::{beside, memory, pair, tr};
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a model learns from.
@@ -336,7 +336,7 @@ fn check<A: Answer>(data: &NgramData<'_, A>, config: &NgramConfig) -> Result<(),
 /// The configured scheme, without runs inside words where texts are long.
 fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     let mut scheme = config.scheme.clone();
-    let words: usize = texts.par_iter().map(|text| scheme.text_of(text).split_whitespace().count()).sum();
+    let words: usize = parallel::map(texts, |text| scheme.text_of(text).split_whitespace().count()).iter().sum();
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }
