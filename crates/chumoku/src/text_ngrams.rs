@@ -18,7 +18,7 @@ use crate::problem::Problem;
 use crate::scoring::{LabelScores, NumberScores, Rows, Scores, of_log_p};
 use crate::text_classifier::{answer, check_hierarchy, check_labels};
 use crate::thresholds::Thresholds;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
 use serde::{Deserialize, Serialize};
@@ -244,7 +244,7 @@ impl NgramClassifier {
         let found = self.ngrams.contributions(text, class).into_iter();
         let mut effects: Vec<NgramEffect> =
             found.map(|(ngram, effect)| NgramEffect { ngram, effect: weight * effect }).collect();
-        effects.sort_by(|a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        sorting::by(&mut effects, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
         Ok(effects)
     }
 

@@ -14,7 +14,7 @@ use crate::params::Params;
 use crate::pretrained::{PublishedTranslator, TranslatorCheckpoint, Writing};
 use crate::text::TextTokenizer;
 use crate::tr;
-use crate::{Error, Result};
+use crate::{Error, Result, sorting};
 use chumoku_kernels::{Precision, parallel};
 use ndarray::{Array2, Array3};
 use serde::{Deserialize, Serialize};
@@ -228,7 +228,7 @@ impl TextTranslator {
             each.collect::<Result<Vec<_>>>()
         })?;
         let mut found: Vec<(usize, Translation)> = translated.into_iter().flatten().collect();
-        found.sort_by_key(|(i, _)| *i);
+        sorting::by_key(&mut found, |(i, _)| *i);
         Ok(found.into_iter().map(|(_, translation)| translation).collect())
     }
 

@@ -4,7 +4,7 @@ use super::explanation::{ExplanationError, Word};
 use super::json::{flatten, number};
 use super::statistics::measure;
 use crate::lang::lang;
-use crate::tr;
+use crate::{sorting, tr};
 use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -171,7 +171,7 @@ impl Alignment {
         };
         let all = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| (layer, head)));
         let mut ranking: Vec<AlignedHead> = all.map(|(layer, head)| of_head(layer, head)).collect();
-        ranking.sort_by(|a, b| b.agreement.total_cmp(&a.agreement).then(b.mass.total_cmp(&a.mass)));
+        sorting::by(&mut ranking, |a, b| b.agreement.total_cmp(&a.agreement).then(b.mass.total_cmp(&a.mass)));
         ranking
     }
 

@@ -12,7 +12,7 @@ use crate::data::{Span, SpanUnit, SpannedText};
 use crate::tagger_network::not_finite;
 use crate::text::{Encoded, words_of};
 use crate::text_tagger::{Cut, FoundSpan, TextTagger, units};
-use crate::{Error, Result, tr};
+use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::halt::Flag;
 use chumoku_kernels::parallel;
 use std::ops::Range;
@@ -376,7 +376,7 @@ impl Subject<'_> {
                 }
             }
         }
-        features.sort_by(|a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        sorting::by(&mut features, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
         let marked = tags.decode(path);
         let instead = tags.decode(other).into_iter().filter(|place| !marked.contains(place)).map(|(range, kind)| {
             let bytes = self.bytes(&range);

@@ -16,6 +16,7 @@
 //! The tests simulate how often intervals cover the truth, for balanced and for rare classes.
 
 use crate::data::normalise;
+use crate::sorting;
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
 
@@ -116,7 +117,9 @@ impl<const N: usize> Population<N> {
         }
         groups.extend(found.into_iter().map(|((_, class, predicted), rows)| Group { class, predicted, rows }));
         // The order in which they were found is not fixed; groups that are alike in all of this are the same to a draw.
-        groups.sort_by(|a, b| (a.class, a.predicted).cmp(&(b.class, b.predicted)).then(a.rows.total_cmp(&b.rows)));
+        sorting::by(&mut groups, |a, b| {
+            (a.class, a.predicted).cmp(&(b.class, b.predicted)).then(a.rows.total_cmp(&b.rows))
+        });
         let starts =
             (0..=classes).map(|class| groups.partition_point(|group| (group.class as usize) < class)).collect();
         let occurs = |tally: &Tally, class: usize| tally.truth[class] + tally.predicted[class] > 0.0;
