@@ -5,22 +5,21 @@
 //! counted in a table, those of too few texts dropped, and the rest written column by column. Neither a matrix by rows
 //! nor a search in the whole vocabulary is needed.
 
-use super::answer::Answer;
 use super::columns::Columns;
 use super::vocabulary::{CountedTexts, Vocabulary, block_of, row_scales, term_frequency};
 use chumoku_kernels::parallel;
 
 /// What decides which n-grams are features.
 #[derive(Clone, Copy)]
-pub(crate) struct Choice<'a, A = u32> {
+pub(crate) struct Choice<'a> {
     /// Texts that must contain an n-gram.
     pub(crate) at_least: u32,
     /// Most features; where there are more, the n-grams of the most texts are kept, of equals those of the lowest hash.
     pub(crate) most: usize,
     /// The power of its relevance by which an n-gram counts.
     pub(crate) relevance: f64,
-    /// The right answer for each text.
-    pub(crate) labels: &'a [A],
+    /// The numbers of the right answer for each text.
+    pub(crate) labels: &'a [&'a [u32]],
     pub(crate) classes: usize,
     /// Features of what stands beside the texts.
     pub(crate) beside: usize,
@@ -60,7 +59,7 @@ impl Part {
 }
 
 /// The features of the texts, and the texts' rows by columns.
-pub(crate) fn features<A: Answer>(counted: &CountedTexts, choice: &Choice<'_, A>) -> (Vocabulary, Columns) {
+pub(crate) fn features(counted: &CountedTexts, choice: &Choice<'_>) -> (Vocabulary, Columns) {
     let mut parts = count(counted, choice.at_least);
     keep_most_frequent(&mut parts, choice.most);
     let texts = choice.labels.len();
@@ -247,10 +246,10 @@ fn keep_most_frequent(parts: &mut [Part], most: usize) {
 }
 
 /// idf · √s of every column, or another power of s, by parts.
-fn weigh<A: Answer>(parts: &[Part], choice: &Choice<'_, A>) -> Vec<Vec<f32>> {
+fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
     let Choice { labels, classes, relevance: power, .. } = *choice;
     let raised = |relevance: f64| if power == 0.5 { relevance.sqrt() } else { relevance.powf(power) };
-    let numbers = |row: u32| labels[row as usize].numbers().iter().map(|&label| label as usize);
+    let numbers = |row: u32| labels[row as usize].iter().map(|&label| label as usize);
     let texts = labels.len() as f64;
     let of_classes = |part: &Part| {
         let mut sums = vec![0_usize; classes];

@@ -1,6 +1,6 @@
 //! The trained model: from a text to class scores.
 
-use super::answer::{Answer, outputs_of};
+use super::answer::outputs_of;
 use super::sparse::{Sparse, multiply_row};
 use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::{CountedTexts, Vocabulary};
@@ -179,14 +179,14 @@ impl NgramModel {
     /// The n-grams that speak most for each class in texts of it, at most `most` of each, the strongest first: what they add to its
     /// score there on average, less the mean of what they add to the others. Of n-grams that are part of each other only the
     /// strongest is given.
-    pub(crate) fn strongest<A: Answer>(&self, texts: &[&str], answers: &[A], most: usize) -> Vec<Vec<(String, f32)>> {
+    pub(crate) fn strongest(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
         /// Candidates for each that is wanted: many are parts of others.
         const CANDIDATES: usize = 20;
         let outputs = self.outputs();
         let rows = CountedTexts::read(texts, &self.scheme, &|| false, &|_| {}).rows(&self.vocabulary);
         let of_class = |class: usize| {
             let mut sums = vec![0.0_f32; self.num_inputs()];
-            let of_it = (0..texts.len()).filter(|&row| answers[row].numbers().contains(&(class as u32)));
+            let of_it = (0..texts.len()).filter(|&row| answers[row].contains(&(class as u32)));
             let mut count = 0.0;
             for row in of_it {
                 count += 1.0;

@@ -21,7 +21,7 @@
 //! vector is kept as its A: there are far fewer texts than n-grams. Scores are G A with G = X Xᵀ, and the product of two
 //! such vectors is ⟨Xᵀ A, Xᵀ B⟩ = ⟨A, G B⟩.
 
-use super::answer::{Answer, loss, probabilities};
+use super::answer::{loss, probabilities};
 use super::columns::{Columns, padded};
 use super::vector::{ROW_BLOCK, dot, scale_and_add};
 use chumoku_kernels::parallel;
@@ -30,11 +30,13 @@ use chumoku_kernels::parallel;
 const BIAS_RIDGE: f32 = 0.01;
 
 /// What is to be fitted.
-pub(crate) struct Problem<'a, A = u32> {
+pub(crate) struct Problem<'a> {
     /// (rows, features)
     pub(crate) x: &'a Columns,
-    /// The right answer for each row.
-    pub(crate) labels: &'a [A],
+    /// The numbers of the right answer for each row.
+    pub(crate) labels: &'a [&'a [u32]],
+    /// Whether labels do not exclude each other.
+    pub(crate) is_set: bool,
     /// Weight of each row.
     pub(crate) row_weights: &'a [f32],
     /// Numbers per row: 1 for two classes, else as many as classes or labels.
@@ -66,7 +68,7 @@ fn block_of(numbers: &[f32], size: usize, block: usize) -> &[f32] {
     &numbers[block * size..numbers.len().min((block + 1) * size)]
 }
 
-impl<A: Answer> Problem<'_, A> {
+impl Problem<'_> {
     /// Numbers per row of all matrices: the outputs, then zeros.
     pub(super) fn width(&self) -> usize {
         padded(self.outputs)
@@ -113,7 +115,7 @@ impl<A: Answer> Problem<'_, A> {
                 for (output, moved) in moved.iter_mut().enumerate() {
                     *moved = scores[output] + at.bias[output] + length * (steps[output] + step.bias[output]);
                 }
-                sum += f64::from(self.row_weights[row]) * loss(&moved, &self.labels[row]);
+                sum += f64::from(self.row_weights[row]) * loss(&moved, self.labels[row], self.is_set);
             }
             sum
         });
@@ -147,7 +149,7 @@ impl<A: Answer> Problem<'_, A> {
             for (row, scores) in rows {
                 let row = &mut row[..self.outputs];
                 row.iter_mut().zip(scores).zip(&at.bias).for_each(|((p, score), bias)| *p = score + bias);
-                probabilities(row, A::IS_SET);
+                probabilities(row, self.is_set);
             }
         });
     }
@@ -158,8 +160,8 @@ impl<A: Answer> Problem<'_, A> {
         parallel::for_each_chunk(&mut gradient.dual, block, |i, residuals| {
             residuals.copy_from_slice(block_of(probabilities, block, i));
             for (row, residual) in (i * ROW_BLOCK..).zip(residuals.chunks_exact_mut(self.width())) {
-                match (&mut residual[..self.outputs], self.labels[row].numbers()) {
-                    ([one], &[label]) if !A::IS_SET => *one -= label as f32,
+                match (&mut residual[..self.outputs], self.labels[row]) {
+                    ([one], &[label]) if !self.is_set => *one -= label as f32,
                     (many, labels) => labels.iter().for_each(|&label| many[label as usize] -= 1.0),
                 }
                 residual.iter_mut().for_each(|r| *r *= self.row_weights[row]);
@@ -203,7 +205,7 @@ impl<A: Answer> Problem<'_, A> {
             let rows = out.chunks_exact_mut(width).zip(probabilities.chunks_exact(width));
             let weights = &self.row_weights[i * ROW_BLOCK..];
             for (((out, p), u), &weight) in rows.zip(scores.chunks_exact(width)).zip(weights) {
-                if outputs == 1 || A::IS_SET {
+                if outputs == 1 || self.is_set {
                     for (((out, p), u), bias) in out.iter_mut().zip(p).zip(u).zip(&v.bias) {
                         *out = weight * p * (1.0 - p) * (u + bias);
                     }
