@@ -226,8 +226,8 @@ impl Alignment {
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
         // By way of text, so that an f32 keeps the digits it has.
-        let text = serde_json::to_string(self).expect("an alignment is plain data");
-        let mut fields: Map<String, Value> = serde_json::from_str(&text).expect("what was just written");
+        let text = serde_json::to_vec(self).expect("an alignment is plain data");
+        let mut fields: Map<String, Value> = serde_json::from_slice(&text).expect("what was just written");
         let needed = (0..self.target_words.len()).map(|target| self.needed(target).map_or(Value::Null, Value::from));
         fields.insert("needed".into(), needed.collect());
         fields

@@ -97,7 +97,7 @@ pub(crate) fn sha256_of_numbers(numbers: &[f32]) -> String {
 
 /// A plan as JSON by way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
 pub(crate) fn plan_json(plan: &impl Serialize) -> Value {
-    serde_json::to_string(plan).and_then(|plan| serde_json::from_str(&plan)).expect("a plan is plain data")
+    serde_json::to_vec(plan).and_then(|plan| serde_json::from_slice(&plan)).expect("a plan is plain data")
 }
 
 /// How a run ended.
