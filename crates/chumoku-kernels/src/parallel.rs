@@ -21,11 +21,16 @@ pub fn map<'a, T: Sync, R: Send>(items: &'a [T], f: impl Fn(&'a T) -> R + Sync) 
 
 /// Returns `f(0)`, …, `f(count − 1)`, in this order.
 pub fn map_indices<R: Send>(count: usize, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    map_by(count, &f)
+}
+
+/// [`map_indices`], compiled once for each type of result.
+fn map_by<R: Send>(count: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Vec<R> {
     // A few blocks for each thread, so that none waits long for the last.
     let block = count.div_ceil(8 * rayon::current_num_threads()).max(1);
     let blocks: Vec<Mutex<Vec<R>>> = (0..count.div_ceil(block)).map(|_| Mutex::default()).collect();
     for_each(blocks.len(), &|b| {
-        let results = (b * block..count.min((b + 1) * block)).map(&f).collect();
+        let results = (b * block..count.min((b + 1) * block)).map(f).collect();
         *blocks[b].lock().unwrap_or_else(PoisonError::into_inner) = results;
     });
     let mut all = Vec::with_capacity(count);
@@ -40,6 +45,38 @@ pub fn map_indices<R: Send>(count: usize, f: impl Fn(usize) -> R + Sync) -> Vec<
 pub fn for_each_chunk<T: Send>(data: &mut [T], size: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     let chunks: Vec<Mutex<&mut [T]>> = data.chunks_mut(size).map(Mutex::new).collect();
     for_each(chunks.len(), &|i| f(i, &mut chunks[i].lock().unwrap_or_else(PoisonError::into_inner)));
+}
+
+/// As [`for_each_chunk`]; returns the results of `f` in the order of the chunks.
+///
+/// # Panics
+/// If `size` is 0.
+pub fn map_chunks<T: Send, R: Send>(data: &mut [T], size: usize, f: impl Fn(usize, &mut [T]) -> R + Sync) -> Vec<R> {
+    let chunks: Vec<Mutex<&mut [T]>> = data.chunks_mut(size).map(Mutex::new).collect();
+    map_indices(chunks.len(), |i| f(i, &mut chunks[i].lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Runs `pass` on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
+pub fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
+    let (mut pass, mut result) = (Some(pass), None);
+    scope(&mut || result = pass.take().map(|pass| pass()));
+    result.expect("the pass ran")
+}
+
+fn scope(pass: &mut (dyn FnMut() + Send)) {
+    rayon::scope(|_| pass());
+}
+
+/// Runs `a` and `b`, on two threads if one is free.
+pub fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    let (mut a, mut b, mut results) = (Some(a), Some(b), (None, None));
+    let (first, second) = (&mut results.0, &mut results.1);
+    join_by(&mut || *first = a.take().map(|a| a()), &mut || *second = b.take().map(|b| b()));
+    (results.0.expect("the first ran"), results.1.expect("the second ran"))
+}
+
+fn join_by(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
+    rayon::join(a, b);
 }
 
 #[cfg(test)]
@@ -61,6 +98,12 @@ mod tests {
     }
 
     #[test]
+    fn both_results_of_a_join_come_back_and_a_pass_runs_in_the_pool() {
+        assert_eq!(join(|| 1, || "two"), (1, "two"));
+        assert!(in_pool(rayon::current_thread_index).is_some());
+    }
+
+    #[test]
     fn each_chunk_is_given_once_with_its_number() {
         let mut data = vec![0; 10];
         for_each_chunk(&mut data, 4, |i, chunk| {
@@ -69,5 +112,6 @@ mod tests {
         });
         assert_eq!(data, [4, 4, 4, 4, 14, 14, 14, 14, 22, 22]);
         for_each_chunk(&mut Vec::<u8>::new(), 3, |_, _| panic!("there is none"));
+        assert_eq!(map_chunks(&mut data, 8, |i, chunk| (i, chunk.len())), [(0, 8), (1, 2)]);
     }
 }

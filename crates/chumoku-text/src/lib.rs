@@ -33,6 +33,8 @@ pub mod lang;
 pub mod metrics;
 pub mod pair;
 mod quiet;
+#[doc(hidden)]
+pub mod sorting;
 pub mod tokens;
 
 pub use lang::{Lang, set_lang};

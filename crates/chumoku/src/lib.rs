@@ -114,6 +114,8 @@ pub use caution::{Caution, Cut, Step, SureLevels, level_of, risks_by_coverage};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
+#[doc(hidden)]
+pub use chumoku_text::sorting;
 pub use chumoku_text::{Lang, beside as row, data, lang, metrics, pair, set_lang, tokens as text, tr};
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;

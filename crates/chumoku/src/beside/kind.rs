@@ -4,7 +4,7 @@ use super::{MOST_VALUES, SideColumn, SideKind, date, is_missing};
 use crate::data::number;
 use crate::lang::lang;
 use crate::lang::wording::quoted;
-use crate::tr;
+use crate::{sorting, tr};
 use chumoku_text::beside::Asked;
 use std::collections::BTreeMap;
 
@@ -249,7 +249,7 @@ fn of_categories(asked: &Asked, cells: &[&str]) -> Learnt {
         let value = quoted(values[0].0);
         return no_use(asked, &tr!("all its values are {value}", "どの行も{value}です"));
     }
-    values.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    sorting::by(&mut values, |a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     values.truncate(MOST_VALUES);
     let mut values: Vec<String> = values.into_iter().map(|(value, _)| value.to_owned()).collect();
     values.sort_unstable();

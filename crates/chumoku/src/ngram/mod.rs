@@ -37,7 +37,7 @@ mod vocabulary;
 mod tests;
 
 pub use answer::Answer;
-pub(crate) use answer::loss as loss_of;
+pub(crate) use answer::{loss as loss_of, numbers_of};
 pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
 pub(crate) use select::Found;

@@ -16,8 +16,8 @@
 //! The tests simulate how often intervals cover the truth, for balanced and for rare classes.
 
 use crate::data::normalise;
-use chumoku_kernels::Philox;
-use rayon::prelude::*;
+use crate::sorting;
+use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
 
 /// Scored rows.
@@ -117,7 +117,9 @@ impl<const N: usize> Population<N> {
         }
         groups.extend(found.into_iter().map(|((_, class, predicted), rows)| Group { class, predicted, rows }));
         // The order in which they were found is not fixed; groups that are alike in all of this are the same to a draw.
-        groups.sort_by(|a, b| (a.class, a.predicted).cmp(&(b.class, b.predicted)).then(a.rows.total_cmp(&b.rows)));
+        sorting::by(&mut groups, |a, b| {
+            (a.class, a.predicted).cmp(&(b.class, b.predicted)).then(a.rows.total_cmp(&b.rows))
+        });
         let starts =
             (0..=classes).map(|class| groups.partition_point(|group| (group.class as usize) < class)).collect();
         let occurs = |tally: &Tally, class: usize| tally.truth[class] + tally.predicted[class] > 0.0;
@@ -206,9 +208,18 @@ impl<const N: usize> Population<N> {
             return Vec::new();
         }
         let classes = self.starts.len() - 1;
-        let draw = |tallies: &mut [Tally; N], resample| self.draw(&Philox::new(seed, (1 << 61) + resample), tallies);
-        let tallies = || [(); N].map(|()| Tally::new(classes));
-        (0..RESAMPLES).into_par_iter().map_init(tallies, draw).collect()
+        // Tallies are made once for a few resamples.
+        const AT_A_TIME: u64 = 16;
+        let draw = |first: usize| {
+            let mut tallies = [(); N].map(|()| Tally::new(classes));
+            let first = first as u64 * AT_A_TIME;
+            let draw = |resample| self.draw(&Philox::new(seed, (1 << 61) + resample), &mut tallies);
+            (first..RESAMPLES.min(first + AT_A_TIME)).map(draw).collect()
+        };
+        parallel::map_indices(RESAMPLES.div_ceil(AT_A_TIME) as usize, draw)
+            .into_iter()
+            .flat_map(|each: Vec<_>| each)
+            .collect()
     }
 }
 

@@ -104,7 +104,7 @@ fn best_micro_f1(logits: &[&[f32]], answers: &[Vec<u32>], labels: usize) -> (f64
     let thresholds = thresholds(&probabilities, answers, labels);
     let blend = LabelBlend { thresholds, ..LabelBlend::attention(labels) };
     let predicted: Vec<Vec<u32>> = probabilities.iter().map(|p| blend.predicted(p)).collect();
-    let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::loss_of(row, answer);
+    let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::loss_of(row, answer, true);
     let loss = logits.iter().zip(answers).map(of_row).sum::<f64>() / answers.len().max(1) as f64;
     (micro_f1(answers, &predicted), loss)
 }
@@ -161,7 +161,7 @@ fn number_error(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Mea
     for (z, answer) in logits.iter().zip(answers) {
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         error += (plain.estimate(&above).score - answer.number).abs();
-        loss += crate::ngram::loss_of(z, answer);
+        loss += crate::ngram::loss_of(z, answer, true);
     }
     let rows = answers.len().max(1) as f64;
     (error / rows, loss / rows)
