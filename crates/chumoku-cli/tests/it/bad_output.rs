@@ -8,7 +8,7 @@ use std::process::Command;
 #[test]
 fn what_is_in_the_way_stays() {
     let place = Place::new();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     fs::create_dir(place.path("full")).unwrap();
     place.write("full/notes.txt", "mine");
     place.write("file", "mine");
@@ -48,7 +48,7 @@ fn a_working_folder_is_not_taken_however_often_it_is_tried() {
 #[test]
 fn folders_that_cannot_be_made() {
     let place = Place::new();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     place.refuses(&["train", "reviews.csv", "--out", "reviews.csv/model"], &["reviews.csv/model", "Not a directory"]);
     place.refuses(&["train", "reviews.csv", "--out", "/proc/model"], &["/proc/model", "creating the folder"]);
     let long = "x".repeat(300);
@@ -87,7 +87,7 @@ impl Drop for Disk {
 #[test]
 fn a_read_only_folder() {
     let place = Place::new();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     let Some(disk) = Disk::new(&place, "disk", "size=64m") else { return };
     place.copy(&place.path("model"), "disk/model");
     disk.remount("ro");
@@ -143,7 +143,7 @@ fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
 #[test]
 fn neighbours_are_not_touched_when_a_model_is_replaced() {
     let place = Place::new();
-    place.train_small("m", &["--epochs", "1"]);
+    place.train_small("m", &[]);
     // A backup, and somebody's folder, of names that a program might think of.
     place.copy(&place.path("m"), "m.old");
     fs::create_dir(place.path("m.new")).unwrap();
@@ -153,7 +153,7 @@ fn neighbours_are_not_touched_when_a_model_is_replaced() {
         place.contents().into_iter().filter(|(name, _)| of(name)).collect::<Vec<_>>()
     };
     let (before, old) = (kept(&place), sha256(&place.path("m/model.safetensors")));
-    place.train_small("m", &["--epochs", "1", "--seed", "7", "--force"]);
+    place.train_small("m", &["--seed", "7", "--force"]);
     assert_eq!(kept(&place), before);
     assert_ne!(sha256(&place.path("m/model.safetensors")), old);
     assert_eq!(sha256(&place.path("m.old/model.safetensors")), old);

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use testkit::exhaustive;
 
 const WEIGHTS: &str = "model.safetensors";
 
@@ -22,7 +23,7 @@ fn weights(place: &Place, out: &str) -> String {
 }
 
 fn train(place: &Place, out: &str, more: &[&str]) -> Run {
-    place.run(&[&["train", "reviews.csv", "--out", out], more].concat())
+    place.run_anew(&[&["train", "reviews.csv", "--out", out], more].concat())
 }
 
 /// Checkpoints, oldest first.
@@ -46,12 +47,12 @@ fn threads_and_seed(model: &str) {
     // Enough that the vocabulary has no room for all of their characters.
     place.write("reviews.csv", csv(&reviews(700)));
     let mut made = Vec::new();
-    for (out, threads, seed) in [("a", "1", "7"), ("b", "2", "7"), ("c", "2", "7"), ("d", "3", "7"), ("e", "2", "8")] {
+    for (out, threads, seed) in [("a", "1", "7"), ("b", "2", "7"), ("d", "3", "7"), ("e", "2", "8")] {
         train(&place, out, &["--model", model, "--epochs", "1", "--threads", threads, "--seed", seed]).ok();
         made.push(weights(&place, out));
     }
-    assert!(made[..4].iter().all(|hash| *hash == made[0]), "{made:?}");
-    assert_ne!(made[4], made[0]);
+    assert!(made[..3].iter().all(|hash| *hash == made[0]), "{made:?}");
+    assert_ne!(made[3], made[0]);
     // What goes with the weights is the same too.
     for name in ["config.json", "tokenizer.json", "metrics.json", "README.md", "log.jsonl"] {
         assert_eq!(place.read(&format!("a/{name}")), place.read(&format!("d/{name}")), "{name}");
@@ -70,7 +71,9 @@ fn parts_are_of_the_plan_however_many_threads_share_them() {
     let place = place();
     let mut models = Vec::new();
     for (parts, of_threads) in [("1", &[1, 16][..]), ("3", &[1, 2, 3, 4, 8, 16]), ("64", &[1, 4, 16])] {
-        for threads in of_threads {
+        // All of them, or the fewest, one that parts do not fit, and the most.
+        let is_tried = |threads: &&usize| exhaustive("chumoku-cli") || [1, 2, 16].contains(*threads);
+        for threads in of_threads.iter().filter(is_tried) {
             let out = format!("{parts} on {threads}");
             let args = ["train", "reviews.csv", "--epochs", "1", "--parts", parts, "--out", &out];
             on_cores(&place, *threads, &args).ok();
@@ -94,7 +97,7 @@ fn parts_are_of_the_plan_however_many_threads_share_them() {
 fn every_task_has_parts() {
     let place = Place::with_bert();
     place.write("reviews.csv", csv(&reviews(120)));
-    let texts: String = reviews(300).into_iter().map(|(text, _)| text + "\n").collect();
+    let texts: String = reviews(60).into_iter().map(|(text, _)| text + "\n").collect();
     let reversed: String = texts.lines().map(|line| line.chars().rev().chain(['\n']).collect::<String>()).collect();
     place.write("texts.forth", &texts);
     place.write("texts.back", reversed);
@@ -147,7 +150,8 @@ fn threads_do_not_change_what_a_model_says() {
         &["explain", "model", "The food was good, and the room was clean and quiet."],
     ];
     for command in commands {
-        let said = [1, 2, 3, 4, 8, 16].map(|threads| on_cores(&place, threads, command).ok().stdout);
+        let counts: &[usize] = if exhaustive("chumoku-cli") { &[1, 2, 3, 4, 8, 16] } else { &[1, 3, 16] };
+        let said: Vec<String> = counts.iter().map(|&threads| on_cores(&place, threads, command).ok().stdout).collect();
         assert!(said[0].len() > 20 && said.iter().all(|other| *other == said[0]), "{command:?}");
     }
 }

@@ -1,22 +1,12 @@
 //! Data through pipes: read whole, for every command, and answered as it comes.
 
-use crate::common::{Place, Run, csv, reviews};
+use crate::common::{Place, Run, csv, model, reviews};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-
-fn model() -> &'static str {
-    static MODEL: OnceLock<String> = OnceLock::new();
-    MODEL.get_or_init(|| {
-        let place = Place::shared("pipes");
-        place.train_small("model", &["--epochs", "3"]);
-        place.path("model").display().to_string()
-    })
-}
 
 /// More than is looked at to recognise a file, twice over, and more than a pipe holds.
 fn large() -> String {

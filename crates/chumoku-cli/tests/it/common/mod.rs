@@ -2,12 +2,15 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
 
+mod cache;
+
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A folder of files for one test; commands run in it, so that paths in messages are as a user would type them.
@@ -115,7 +118,13 @@ impl Place {
         command
     }
 
+    /// Runs the command. A training that this program has done before is not done again (see `cache.rs`); a test whose
+    /// subject is how a training runs calls [`Place::run_anew`].
     pub fn run(&self, args: &[&str]) -> Run {
+        self.run_cached(args)
+    }
+
+    pub fn run_anew(&self, args: &[&str]) -> Run {
         Run::of(self.command(args).output().unwrap())
     }
 
@@ -182,6 +191,20 @@ impl Place {
         self.run(&args).ok()
     }
 
+    /// Trains a small language model, `lm`.
+    pub fn train_language_model(&self) {
+        self.write("plays.txt", "to be or not to be, that is the question\n".repeat(200));
+        self.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
+    }
+
+    /// Trains a small translator, `turn`, which turns numbers around.
+    pub fn train_translator(&self) {
+        let pairs: Vec<String> = (100..400).map(|i| i.to_string()).collect();
+        self.write("pairs.a", pairs.join("\n"));
+        self.write("pairs.b", pairs.iter().map(|p| p.chars().rev().collect::<String>()).collect::<Vec<_>>().join("\n"));
+        self.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
+    }
+
     /// Every file below the folder with what it holds (of large files, their size and time).
     pub fn contents(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
@@ -233,7 +256,7 @@ impl Place {
     #[track_caller]
     pub fn refuses(&self, args: &[&str], words: &[&str]) -> Run {
         let before = self.contents();
-        let run = self.run(args);
+        let run = self.run_anew(args);
         assert_eq!(run.code, 2, "{args:?}: {run:#?}");
         run.has_one_error(words);
         assert_eq!(run.stdout, "", "{args:?}");
@@ -253,6 +276,18 @@ impl Run {
     pub fn ok(self) -> Run {
         assert!(self.code == 0 && !self.stderr.contains("error:"), "{self:#?}");
         self
+    }
+
+    /// Whether a picture was not drawn because no installed font has its letters, which is said aloud.
+    pub fn lacks_a_font(&self) -> bool {
+        let lacks = self.code == 2
+            && ["no font is installed", "no installed font has", "フォントがありません"]
+                .iter()
+                .any(|said| self.stderr.contains(said));
+        if lacks {
+            eprintln!("\nSKIPPED: no installed font has these letters: {}\n", self.stderr);
+        }
+        lacks
     }
 
     /// Asserts that standard error ends with one line of error, readable by someone tired: it holds all of `words`,
@@ -291,6 +326,16 @@ impl Run {
     pub fn json_lines(&self) -> Vec<serde_json::Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// The path of a small model, which tests only read.
+pub fn model() -> &'static str {
+    static MODEL: OnceLock<String> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let place = Place::shared("small");
+        place.train_small("model", &[]);
+        place.path("model").display().to_string()
+    })
 }
 
 /// The first `n` built-in training reviews: (text, label).
