@@ -158,13 +158,14 @@ impl Place {
 
     /// The names in the folder, each with the hash of what it holds.
     fn entries(&self) -> BTreeMap<String, String> {
+        // What has an odd name, or cannot be read, is not what a training makes.
         let entry = |name: OsString| {
+            let name = name.into_string().ok()?;
             let mut hash = Sha256::new();
-            // What cannot be read is not what a training makes.
-            let _ = add_contents(&mut hash, &self.root.join(&name));
-            (name.into_string().unwrap(), hexadecimal(hash))
+            add_contents(&mut hash, &self.path(&name)).ok()?;
+            Some((name, hexadecimal(hash)))
         };
-        fs::read_dir(&self.root).unwrap().map(|found| entry(found.unwrap().file_name())).collect()
+        fs::read_dir(&self.root).unwrap().filter_map(|found| entry(found.unwrap().file_name())).collect()
     }
 
     fn restore(&self, kept: &Path) -> Run {
