@@ -87,7 +87,8 @@ impl Place {
     /// taken is a copy, which the test may change.
     ///
     /// Runs the command anew if the result depends on more: with `--resume`, with `--threads`, whose tests are about how
-    /// the work is shared, and without `--out`, where the name depends on the other names there. Nor is a folder in a folder kept.
+    /// the work is shared, and without `--out`, where the name depends on the other names there. Nor does it keep a folder in
+    /// a folder.
     pub(super) fn run_cached(&self, args: &[&str]) -> Run {
         let says = |flag: &str| args.iter().any(|arg| arg.split('=').next() == Some(flag));
         let out = args.iter().position(|&arg| arg == "--out").and_then(|at| args.get(at + 1));
@@ -141,6 +142,13 @@ impl Place {
                 if path.symlink_metadata().is_ok() {
                     add_contents(&mut hash, &path)?;
                 }
+            }
+        }
+        // What is trained further reads the files again that its model was trained on.
+        if args.contains(&"--from") {
+            for (name, contents) in self.entries() {
+                add(&mut hash, name.as_bytes());
+                add(&mut hash, contents.as_bytes());
             }
         }
         let of_tests = ["CHUMOKU_EXHAUSTIVE", "CHUMOKU_PYTHON", "CHUMOKU_REQUIRE_ISA", "CHUMOKU_SHARED_DATA"];
