@@ -2,12 +2,14 @@
 //! and golden files.
 
 mod compare;
+mod exhaustive;
 mod golden;
 mod gradient;
 mod poison;
 mod python;
 
 pub use compare::{Tolerance, compare};
+pub use exhaustive::exhaustive;
 pub use golden::Golden;
 pub use gradient::central_difference;
 pub use poison::Guarded;
