@@ -100,7 +100,7 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
     assert_eq!(weights("a"), weights("b"));
     assert_ne!(weights("a")[0], weights("c")[0]);
     for freeze in ["none", "embeddings"] {
-        let settings = ["train", "data.csv", "--from", "bert", "--epochs", "150", "--freeze", freeze];
+        let settings = ["train", "data.csv", "--from", "bert", "--epochs", "4", "--freeze", freeze];
         let (whole, killed) = (format!("whole-{freeze}"), format!("killed-{freeze}"));
         place.run(&[&settings[..], &["--out", &whole]].concat()).ok();
         place.run_in_spite_of_kills(&[&settings[..], &["--out", &killed]].concat());
