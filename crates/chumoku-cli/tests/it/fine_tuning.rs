@@ -98,7 +98,7 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
     train(&place, "bert", "c", &["--seed", "7"]);
     assert_ne!(weights("a")[0], weights("c")[0]);
     for freeze in ["none", "embeddings"] {
-        let settings = ["train", "data.csv", "--from", "bert", "--epochs", "150", "--freeze", freeze];
+        let settings = ["train", "data.csv", "--from", "bert", "--epochs", "4", "--freeze", freeze];
         let (whole, killed) = (format!("whole-{freeze}"), format!("killed-{freeze}"));
         place.run(&[&settings[..], &["--out", &whole, "--threads", "1"]].concat()).ok();
         place.run_in_spite_of_kills(&[&settings[..], &["--out", &killed, "--threads", "2"]].concat());
@@ -137,7 +137,7 @@ fn what_is_frozen_stays_as_it_was_published() {
 fn products_of_low_rank_are_added_to_the_matrices_of_layers_alone() {
     let place = place();
     let published = tensors(&golden("bert").join("model.safetensors"));
-    let run = ["train", "data.csv", "--from", "bert", "--lora", "2", "--epochs", "60"];
+    let run = ["train", "data.csv", "--from", "bert", "--lora", "2", "--epochs", "4"];
     let said = place.run(&[&run[..], &["--out", "whole", "--threads", "1"]].concat()).ok().stderr;
     assert!(said.contains("numbers are trained, in a model of"), "{said}");
     let written = tensors(&place.path("whole/model.safetensors"));
