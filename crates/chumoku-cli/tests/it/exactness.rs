@@ -179,7 +179,7 @@ fn kill_again_and_again(model: &str) {
     let args = |out| [&["train", "reviews.csv", "--out", out], &settings[..]].concat();
     place.run_in_spite_of_kills(&args("killed"));
     check("killed", "one failpoint after the other");
-    if testkit::exhaustive("chumoku-cli") {
+    if exhaustive("chumoku-cli") {
         // Killed once, at each failpoint that a run passes.
         for n in 1.. {
             let (out, point) = (format!("killed at {n}"), format!("any:{n}"));
@@ -211,7 +211,7 @@ fn a_model_is_replaced_whole_however_often_the_run_is_killed() {
         assert!(answers.contains(&answer("old")), "{point}: neither the old nor the new model");
         is_killed
     };
-    if testkit::exhaustive("chumoku-cli") {
+    if exhaustive("chumoku-cli") {
         assert!((1..).find(|n| !is_killed_at(&format!("any:{n}"))) > Some(20));
     } else {
         for point in ["step:2", "write:3", "publish", "publish:2", "settle:1", "settle:3", "settle:8"] {
