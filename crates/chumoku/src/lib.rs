@@ -81,6 +81,8 @@ mod crf;
 pub mod doctor;
 mod error;
 pub mod explain;
+#[doc(hidden)]
+pub mod failpoint;
 mod folds;
 pub mod hierarchy;
 mod inference;

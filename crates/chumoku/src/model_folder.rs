@@ -16,7 +16,7 @@ pub(crate) use files::{
 };
 pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
-pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
+pub(crate) use replace::{clear, clear_checkpoints, publish, rename, settle, sync_folder, write_file, write_model};
 pub(crate) use standing::Standing;
 
 use crate::lang::lang;

@@ -12,7 +12,7 @@ use super::sparse::Sparse;
 use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
 use crate::lang::lang;
-use crate::{beside, memory, pair, tr};
+use crate::{beside, failpoint, memory, pair, tr};
 use chumoku_kernels::parallel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -111,6 +111,7 @@ impl NgramModel {
         let (labels, classes) = (data.labels, data.num_classes);
         let choice = Choice { at_least, most, relevance: config.relevance, labels, classes, beside };
         let (vocabulary, x) = features(&counted, &choice);
+        failpoint::hit("ngrams");
         go_on()?;
         progress(&tr!(
             "{} n-grams from {} texts",

@@ -12,7 +12,7 @@ use crate::explain::{Frame, WATCHED};
 use crate::lang::wording::thousands;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
 use crate::params::Params;
-use crate::{Error, Result, stages, tr};
+use crate::{Error, Result, failpoint, stages, tr};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -332,6 +332,7 @@ impl Run<'_> {
                     }
                 }
                 observe(Event::Step { step, loss: smooth, tokens_per_second: tokens as f64 / seconds });
+                failpoint::hit("step");
                 if step.is_multiple_of(50) {
                     self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smooth }))?;
                 }
@@ -395,6 +396,7 @@ impl Run<'_> {
         self.log.write(line)?;
         self.record(state, &state.average)?;
         observe(Event::Evaluated { epoch, loss, metrics: &metrics, is_best, is_held_out });
+        failpoint::hit("evaluated");
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! `tune.jsonl`: the trials that are over, a line each, behind a line that says of what search they are.
 
-use crate::model_folder::{Standing, TUNE_LOG, place_of, sync_folder, write_file};
+use crate::model_folder::{Standing, TUNE_LOG, place_of, rename, sync_folder, write_file};
 use crate::train::tuned::Trial;
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ impl TrialLog {
             fs::remove_file(&beside).map_err(Error::writing("removing", &beside))?;
         }
         write_file(&beside, &self.bytes(self.trials.len()))?;
-        fs::rename(&beside, &self.path).map_err(Error::writing("renaming", &beside))?;
+        rename(&beside, &self.path).map_err(Error::writing("renaming", &beside))?;
         self.path.parent().map_or(Ok(()), sync_folder)
     }
 
