@@ -166,7 +166,7 @@ struct Cut {
 
 /// The threshold at which `worth(right, predicted)` is largest, half way to the next probability below it.
 fn best_cut(pairs: &mut [(f32, bool)], worth: &dyn Fn(f64, f64) -> f64) -> Cut {
-    sorting::by(&mut pairs, |a, b| b.0.total_cmp(&a.0));
+    sorting::by(pairs, |a, b| b.0.total_cmp(&a.0));
     let mut best = Cut { threshold: 1.0, right: 0.0, predicted: 0.0 };
     let mut right = 0.0;
     for (at, &(p, holds)) in pairs.iter().enumerate() {

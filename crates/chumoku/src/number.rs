@@ -178,7 +178,7 @@ impl NumberScale {
 /// Whatever the questions are answered one by one, a number above a threshold is above all lower ones: rearranged into falling order,
 /// the answers are nowhere worse (Chernozhukov, Fernández-Val and Galichon 2010).
 pub(crate) fn rearrange(above: &mut [f32]) {
-    sorting::by(&mut above, |a, b| b.total_cmp(a));
+    sorting::by(above, |a, b| b.total_cmp(a));
 }
 
 /// The shortest decimal well between two numbers.

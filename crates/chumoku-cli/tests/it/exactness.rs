@@ -176,18 +176,20 @@ fn kill_again_and_again(model: &str) {
         assert_eq!(place.read(&format!("{out}/tokenizer.json")), place.read("whole/tokenizer.json"), "{killed_at}");
         assert_eq!(lines(out), lines("whole"), "{killed_at}: the log lost or repeated lines");
     };
-    let args = |out| [&["train", "reviews.csv", "--out", out], &settings[..]].concat();
-    place.run_in_spite_of_kills(&args("killed"));
+    fn args_of<'a>(out: &'a str, settings: &[&'a str]) -> Vec<&'a str> {
+        [&["train", "reviews.csv", "--out", out], settings].concat()
+    }
+    place.run_in_spite_of_kills(&args_of("killed", &settings));
     check("killed", "one failpoint after the other");
     if exhaustive("chumoku-cli") {
         // Killed once, at each failpoint that a run passes.
         for n in 1.. {
             let (out, point) = (format!("killed at {n}"), format!("any:{n}"));
-            if !place.is_killed_at(&point, &args(&out)) {
+            if !place.is_killed_at(&point, &args_of(&out, &settings)) {
                 assert!(n > 50, "a run passes {n} failpoints");
                 break;
             }
-            place.run(&[&args(&out)[..], &["--resume"]].concat()).ok();
+            place.run(&[&args_of(&out, &settings)[..], &["--resume"]].concat()).ok();
             check(&out, &point);
         }
     }

@@ -8,6 +8,7 @@ use super::{Plan, TrainingData};
 use crate::label_blend::{LabelBlend, sigmoid, thresholds};
 use crate::lang::lang;
 use crate::models::Classifier;
+use crate::ngram::Answer;
 use crate::nn::{Mode, Offsets};
 use crate::number::{Measured, NumberBlend};
 use crate::params::Params;
@@ -161,7 +162,7 @@ fn number_error(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Mea
     for (z, answer) in logits.iter().zip(answers) {
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         error += (plain.estimate(&above).score - answer.number).abs();
-        loss += crate::ngram::loss_of(z, answer, true);
+        loss += crate::ngram::loss_of(z, answer.numbers(), true);
     }
     let rows = answers.len().max(1) as f64;
     (error / rows, loss / rows)
