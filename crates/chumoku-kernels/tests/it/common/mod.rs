@@ -54,7 +54,7 @@ impl Drop for Turn {
 ///
 /// Working memory starts as NaN. An instruction set that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes
 /// it a failure. The choice concerns the whole process, so only tests of the same one run side by side.
-pub(crate) fn each_isa(test: impl Fn(Isa)) {
+pub(crate) fn each_isa(mut test: impl FnMut(Isa)) {
     poison_scratch(true);
     let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();
     let (mut to_do, missing): (Vec<Isa>, Vec<Isa>) = Isa::ALL.into_iter().partition(|isa| isa.is_available());
