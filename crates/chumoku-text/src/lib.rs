@@ -29,7 +29,9 @@
 pub mod beside;
 pub mod checksum;
 pub mod data;
+pub mod failpoint;
 pub mod lang;
+pub mod memory;
 pub mod metrics;
 pub mod pair;
 mod quiet;

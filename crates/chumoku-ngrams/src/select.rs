@@ -11,9 +11,10 @@ use super::problem::{Problem, Vector};
 use super::sparse::Sparse;
 use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
-use crate::lang::lang;
-use crate::{beside, failpoint, memory, pair, tr};
+use crate::beside;
 use chumoku_kernels::parallel;
+use chumoku_text::lang::lang;
+use chumoku_text::{failpoint, memory, pair, tr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a model learns from.
@@ -64,7 +65,7 @@ impl NgramModel {
     }
 
     /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
-    pub(crate) fn train_from<A: Answer>(
+    pub fn train_from<A: Answer>(
         data: &NgramData<'_, A>,
         config: &NgramConfig,
         found: Found,
@@ -158,7 +159,7 @@ impl NgramModel {
 
 /// What a training leaves to a later one on its training and validation texts together.
 #[derive(Default)]
-pub(crate) struct Found {
+pub struct Found {
     /// The n-grams of all these texts.
     texts: Option<(NgramScheme, CountedTexts)>,
     start: Option<Start>,
@@ -166,7 +167,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// Gives up the n-grams, which the later training will read again.
-    pub(crate) fn forget_texts(&mut self) {
+    pub fn forget_texts(&mut self) {
         self.texts = None;
     }
 }

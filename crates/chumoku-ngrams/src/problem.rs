@@ -32,28 +32,28 @@ const BIAS_RIDGE: f32 = 0.01;
 /// What is to be fitted.
 pub(crate) struct Problem<'a> {
     /// (rows, features)
-    pub(crate) x: &'a Columns,
+    pub x: &'a Columns,
     /// The numbers of the right answer for each row.
-    pub(crate) labels: &'a [&'a [u32]],
+    pub labels: &'a [&'a [u32]],
     /// Whether labels do not exclude each other.
-    pub(crate) is_set: bool,
+    pub is_set: bool,
     /// Weight of each row.
-    pub(crate) row_weights: &'a [f32],
+    pub row_weights: &'a [f32],
     /// Numbers per row: 1 for two classes, else as many as classes or labels.
-    pub(crate) outputs: usize,
+    pub outputs: usize,
     /// b₀, the bias to which a class without evidence keeps.
-    pub(crate) prior: &'a [f32],
+    pub prior: &'a [f32],
 }
 
 /// Weights and a bias, or a change of both.
 #[derive(Debug, Clone)]
 pub(crate) struct Vector {
     /// A, which stands for the weights Xᵀ A, (rows, [`Problem::width`]).
-    pub(crate) dual: Vec<f32>,
+    pub dual: Vec<f32>,
     /// G A, the scores without the bias, (rows, [`Problem::width`]).
-    pub(crate) scores: Vec<f32>,
+    pub scores: Vec<f32>,
     /// (outputs)
-    pub(crate) bias: Vec<f32>,
+    pub bias: Vec<f32>,
 }
 
 impl Vector {

@@ -143,7 +143,7 @@ impl NgramModel {
 
     /// What each n-gram of a text that the model knows adds to the score of a class, less the mean of what it adds to the
     /// others; of two classes its part of the log-odds. They add up to the score of the text without its bias.
-    pub(crate) fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {
+    pub fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {
         let mut scratch = Scratch::default();
         let mut logits = vec![0.0; self.num_classes()];
         self.write_logits(text, &mut scratch, &mut logits);
@@ -179,7 +179,7 @@ impl NgramModel {
     /// The n-grams that speak most for each class in texts of it, at most `most` of each, the strongest first: what they add to its
     /// score there on average, less the mean of what they add to the others. Of n-grams that are part of each other only the
     /// strongest is given.
-    pub(crate) fn strongest(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
+    pub fn strongest(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
         /// Candidates for each that is wanted: many are parts of others.
         const CANDIDATES: usize = 20;
         let outputs = self.outputs();

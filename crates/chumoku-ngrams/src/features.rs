@@ -13,16 +13,16 @@ use chumoku_kernels::parallel;
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
     /// Texts that must contain an n-gram.
-    pub(crate) at_least: u32,
+    pub at_least: u32,
     /// Most features; where there are more, the n-grams of the most texts are kept, of equals those of the lowest hash.
-    pub(crate) most: usize,
+    pub most: usize,
     /// The power of its relevance by which an n-gram counts.
-    pub(crate) relevance: f64,
+    pub relevance: f64,
     /// The numbers of the right answer for each text.
-    pub(crate) labels: &'a [&'a [u32]],
-    pub(crate) classes: usize,
+    pub labels: &'a [&'a [u32]],
+    pub classes: usize,
     /// Features of what stands beside the texts.
-    pub(crate) beside: usize,
+    pub beside: usize,
 }
 
 /// N-grams of texts that one shard counts, about. Few in tests, so that groups have several shards there too.

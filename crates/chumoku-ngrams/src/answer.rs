@@ -33,7 +33,7 @@ impl Answer for Vec<u32> {
 }
 
 /// The numbers of each answer. Code that takes these is compiled once for all types of answers.
-pub(crate) fn numbers_of<A: Answer>(answers: &[A]) -> Vec<&[u32]> {
+pub fn numbers_of<A: Answer>(answers: &[A]) -> Vec<&[u32]> {
     answers.iter().map(A::numbers).collect()
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn outputs_of(classes: usize, is_set: bool) -> usize {
 }
 
 /// −ln p of a right answer; of labels the sum over all, those that are not there among them.
-pub(crate) fn loss(scores: &[f32], numbers: &[u32], is_set: bool) -> f64 {
+pub fn loss(scores: &[f32], numbers: &[u32], is_set: bool) -> f64 {
     if !is_set {
         return numbers.first().map_or(0.0, |&label| negative_log_likelihood(scores, label));
     }

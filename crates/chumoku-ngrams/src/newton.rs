@@ -13,18 +13,18 @@ use chumoku_kernels::halt;
 /// When to stop.
 pub(crate) struct Stop<'a> {
     /// Norm of the gradient, relative to its norm where W = 0 and b = b₀.
-    pub(crate) tolerance: f64,
-    pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    pub tolerance: f64,
+    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
     /// Told the number of each step and the relative gradient before it.
-    pub(crate) progress: &'a dyn Fn(usize, f64),
+    pub progress: &'a dyn Fn(usize, f64),
 }
 
 /// What a fit ended with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     /// Products with the Gram matrix.
-    pub(crate) products: usize,
-    pub(crate) relative_gradient: f64,
+    pub products: usize,
+    pub relative_gradient: f64,
 }
 
 const MOST_STEPS: usize = 100;
