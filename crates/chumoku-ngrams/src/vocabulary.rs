@@ -3,7 +3,7 @@
 use super::sparse::Sparse;
 use super::tokens::{NgramScheme, Reader};
 use crate::beside;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 
 /// Texts that one task reads.
 const TEXTS_PER_TASK: usize = 64;
@@ -63,7 +63,8 @@ impl CountedTexts {
         let mut pieces = Vec::with_capacity(texts.len().div_ceil(TEXTS_PER_TASK));
         for (stretch, texts) in texts.chunks(TEXTS_PER_STRETCH).enumerate() {
             progress(stretch * TEXTS_PER_STRETCH);
-            pieces.par_extend(texts.par_chunks(TEXTS_PER_TASK).map(read));
+            let parts: Vec<&[&str]> = texts.chunks(TEXTS_PER_TASK).collect();
+            pieces.extend(parallel::map(&parts, |texts| read(texts)));
         }
         CountedTexts { pieces }
     }
@@ -93,7 +94,7 @@ impl CountedTexts {
             }
             part
         };
-        let parts: Vec<Sparse> = self.pieces.par_iter().map(weigh).collect();
+        let parts: Vec<Sparse> = parallel::map(&self.pieces, weigh);
         let stored = parts.iter().map(|part| part.values.len()).sum();
         let mut rows =
             Sparse { starts: vec![0], indices: Vec::with_capacity(stored), values: Vec::with_capacity(stored) };

@@ -1,7 +1,7 @@
 //! Training: features, their weights, and the choice of C.
 
 use super::NgramConfig;
-use super::answer::{Answer, loss, outputs_of};
+use super::answer::{Answer, loss, numbers_of, outputs_of};
 use super::columns::bytes_of_fitting;
 use super::error::NgramError;
 use super::features::{Choice, features};
@@ -11,9 +11,10 @@ use super::problem::{Problem, Vector};
 use super::sparse::Sparse;
 use super::tokens::NgramScheme;
 use super::vocabulary::CountedTexts;
-use crate::lang::lang;
-use crate::{beside, memory, pair, tr};
-use rayon::prelude::*;
+use crate::beside;
+use chumoku_kernels::parallel;
+use chumoku_text::lang::lang;
+use chumoku_text::{failpoint, memory, pair, tr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a model learns from.
@@ -29,6 +30,18 @@ pub struct NgramData<'a, A = u32> {
     pub valid: Option<(&'a [&'a str], &'a [A])>,
     /// How much a row of each class counts; 1 if absent. (Not for labels that do not exclude each other.)
     pub class_weights: Option<&'a [f32]>,
+}
+
+/// [`NgramData`] with the numbers of its answers, whatever their type.
+#[derive(Clone, Copy)]
+struct Examples<'a> {
+    texts: &'a [&'a str],
+    labels: &'a [&'a [u32]],
+    num_classes: usize,
+    valid: Option<(&'a [&'a str], &'a [&'a [u32]])>,
+    class_weights: Option<&'a [f32]>,
+    /// Whether labels do not exclude each other.
+    is_set: bool,
 }
 
 /// Texts from which on an n-gram of one text only is no feature.
@@ -52,8 +65,22 @@ impl NgramModel {
     }
 
     /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
-    pub(crate) fn train_from<A: Answer>(
+    pub fn train_from<A: Answer>(
         data: &NgramData<'_, A>,
+        config: &NgramConfig,
+        found: Found,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<(NgramModel, Found), NgramError> {
+        let NgramData { texts, num_classes, class_weights, .. } = *data;
+        let (labels, valid) = (numbers_of(data.labels), data.valid.map(|(texts, labels)| (texts, numbers_of(labels))));
+        let (labels, valid) = (&labels[..], valid.as_ref().map(|(texts, labels)| (*texts, &labels[..])));
+        let examples = Examples { texts, labels, num_classes, valid, class_weights, is_set: A::IS_SET };
+        NgramModel::learn(&examples, config, found, cancel, progress)
+    }
+
+    fn learn(
+        data: &Examples<'_>,
         config: &NgramConfig,
         found: Found,
         cancel: &AtomicBool,
@@ -64,7 +91,7 @@ impl NgramModel {
         let go_on = || {
             if is_cancelled() { Err(NgramError::Cancelled) } else { Ok(()) }
         };
-        let outputs = outputs_of(data.num_classes, A::IS_SET);
+        let outputs = outputs_of(data.num_classes, data.is_set);
         if let Some([needed, free]) = memory::lacking(bytes_of_fitting(data.texts.len(), outputs)) {
             return Err(NgramError::Memory { texts: data.texts.len(), classes: data.num_classes, needed, free });
         }
@@ -85,6 +112,7 @@ impl NgramModel {
         let (labels, classes) = (data.labels, data.num_classes);
         let choice = Choice { at_least, most, relevance: config.relevance, labels, classes, beside };
         let (vocabulary, x) = features(&counted, &choice);
+        failpoint::hit("ngrams");
         go_on()?;
         progress(&tr!(
             "{} n-grams from {} texts",
@@ -94,12 +122,13 @@ impl NgramModel {
         ));
 
         let row_weights: Vec<f32> = data.labels.iter().map(|label| class_weight(data, label)).collect();
-        let prior = prior_of(data.labels, &row_weights, data.num_classes);
+        let prior = prior_of(data, &row_weights);
         let bias = match prior[..] {
-            [first, second] if !A::IS_SET => vec![second - first],
+            [first, second] if !data.is_set => vec![second - first],
             _ => prior.clone(),
         };
-        let problem = Problem { x: &x, labels: data.labels, row_weights: &row_weights, outputs, prior: &bias };
+        let is_set = data.is_set;
+        let problem = Problem { x: &x, labels, is_set, row_weights: &row_weights, outputs, prior: &bias };
         let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
             let counted = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {});
             let rows = counted.rows(&vocabulary);
@@ -124,13 +153,13 @@ impl NgramModel {
             counted.append(valid);
         }
         let found = Found { texts: Some((scheme.clone(), counted)), start: Some(start) };
-        Ok((NgramModel { scheme, vocabulary, weights, prior, is_set: A::IS_SET, report: Some(report) }, found))
+        Ok((NgramModel { scheme, vocabulary, weights, prior, is_set, report: Some(report) }, found))
     }
 }
 
 /// What a training leaves to a later one on its training and validation texts together.
 #[derive(Default)]
-pub(crate) struct Found {
+pub struct Found {
     /// The n-grams of all these texts.
     texts: Option<(NgramScheme, CountedTexts)>,
     start: Option<Start>,
@@ -138,7 +167,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// Gives up the n-grams, which the later training will read again.
-    pub(crate) fn forget_texts(&mut self) {
+    pub fn forget_texts(&mut self) {
         self.texts = None;
     }
 }
@@ -157,11 +186,11 @@ struct Listener<'a> {
 }
 
 /// The search for C.
-struct Search<'a, A> {
-    problem: &'a Problem<'a, A>,
-    solver: Solver<'a, A>,
-    valid: Option<(&'a Sparse, &'a [A])>,
-    data: &'a NgramData<'a, A>,
+struct Search<'a> {
+    problem: &'a Problem<'a>,
+    solver: Solver<'a>,
+    valid: Option<(&'a Sparse, &'a [&'a [u32]])>,
+    data: &'a Examples<'a>,
     tolerance: f64,
     listener: Listener<'a>,
     /// So far.
@@ -184,7 +213,7 @@ impl Trial {
     }
 }
 
-impl<A: Answer> Search<'_, A> {
+impl Search<'_> {
     /// The weights at the C of least validation loss, or at the one set where there are no validation rows.
     fn run(mut self, start: Option<Start>, config: &NgramConfig) -> Result<Trial, NgramError> {
         let mut at = self.problem.start();
@@ -279,7 +308,7 @@ struct Score {
     accuracy: f64,
 }
 
-fn check<A: Answer>(data: &NgramData<'_, A>, config: &NgramConfig) -> Result<(), NgramError> {
+fn check(data: &Examples<'_>, config: &NgramConfig) -> Result<(), NgramError> {
     if data.texts.is_empty() {
         return Err(NgramError::NoTexts);
     }
@@ -291,14 +320,14 @@ fn check<A: Answer>(data: &NgramData<'_, A>, config: &NgramConfig) -> Result<(),
             return Err(NgramError::Lengths { texts: texts.len(), labels: labels.len() });
         }
         let is_unknown = |label: &&u32| **label as usize >= data.num_classes;
-        let unknown = |answer: &A| answer.numbers().iter().find(is_unknown).copied();
+        let unknown = |answer: &[u32]| answer.iter().find(is_unknown).copied();
         if let Some((row, label)) = labels.iter().enumerate().find_map(|(row, answer)| Some((row, unknown(answer)?))) {
             return Err(NgramError::Label { row, label, classes: data.num_classes });
         }
     }
     if let Some(weights) = data.class_weights {
         let counts = |&label: &u32| weights.get(label as usize).is_some_and(|&weight| weight > 0.0);
-        let sums = data.labels.iter().flat_map(|answer| answer.numbers()).any(counts);
+        let sums = data.labels.iter().copied().flatten().any(counts);
         if weights.len() != data.num_classes || !weights.iter().all(|w| w.is_finite() && *w >= 0.0) || !sums {
             return Err(NgramError::ClassWeights { classes: data.num_classes, got: weights.to_vec() });
         }
@@ -336,7 +365,7 @@ fn check<A: Answer>(data: &NgramData<'_, A>, config: &NgramConfig) -> Result<(),
 /// The configured scheme, without runs inside words where texts are long.
 fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     let mut scheme = config.scheme.clone();
-    let words: usize = texts.par_iter().map(|text| scheme.text_of(text).split_whitespace().count()).sum();
+    let words: usize = parallel::map(texts, |text| scheme.text_of(text).split_whitespace().count()).iter().sum();
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }
@@ -344,21 +373,21 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     scheme
 }
 
-fn class_weight<A: Answer>(data: &NgramData<'_, A>, answer: &A) -> f32 {
-    match (data.class_weights, answer.numbers()) {
-        (Some(weights), &[label]) if !A::IS_SET => weights[label as usize],
+fn class_weight(data: &Examples<'_>, answer: &[u32]) -> f32 {
+    match (data.class_weights, answer) {
+        (Some(weights), &[label]) if !data.is_set => weights[label as usize],
         _ => 1.0,
     }
 }
 
 /// Logarithm of each class's share of the weighted rows, half a row added to each class; of labels that do not exclude each
 /// other, the log-odds of each.
-fn prior_of<A: Answer>(labels: &[A], row_weights: &[f32], classes: usize) -> Vec<f32> {
-    let mut sums = vec![0.5_f64; classes];
-    for (answer, &weight) in labels.iter().zip(row_weights) {
-        answer.numbers().iter().for_each(|&label| sums[label as usize] += f64::from(weight));
+fn prior_of(data: &Examples<'_>, row_weights: &[f32]) -> Vec<f32> {
+    let mut sums = vec![0.5_f64; data.num_classes];
+    for (answer, &weight) in data.labels.iter().zip(row_weights) {
+        answer.iter().for_each(|&label| sums[label as usize] += f64::from(weight));
     }
-    if A::IS_SET {
+    if data.is_set {
         let rows = 1.0 + row_weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
         return sums.iter().map(|sum| (sum / (rows - sum)).ln() as f32).collect();
     }
@@ -366,26 +395,26 @@ fn prior_of<A: Answer>(labels: &[A], row_weights: &[f32], classes: usize) -> Vec
     sums.iter().map(|sum| (sum / all).ln() as f32).collect()
 }
 
-fn evaluate<A: Answer>(scores: &[f32], labels: &[A], data: &NgramData<'_, A>) -> Score {
+fn evaluate(scores: &[f32], labels: &[&[u32]], data: &Examples<'_>) -> Score {
     let (mut total, mut weights, mut right) = (0.0, 0.0, 0);
     for (scores, answer) in scores.chunks_exact(scores.len() / labels.len()).zip(labels) {
         let weight = f64::from(class_weight(data, answer));
-        total += weight * loss(scores, answer);
+        total += weight * loss(scores, answer, data.is_set);
         weights += weight;
-        right += usize::from(is_right(scores, answer));
+        right += usize::from(is_right(scores, answer, data.is_set));
     }
     Score { loss: if weights > 0.0 { total / weights } else { total }, accuracy: right as f64 / labels.len() as f64 }
 }
 
 /// Whether scores give the answer: the class, or exactly these labels.
-fn is_right<A: Answer>(scores: &[f32], answer: &A) -> bool {
-    if A::IS_SET {
+fn is_right(scores: &[f32], answer: &[u32], is_set: bool) -> bool {
+    if is_set {
         let found = (0..scores.len() as u32).filter(|&label| scores[label as usize] > 0.0);
-        return found.eq(answer.numbers().iter().copied());
+        return found.eq(answer.iter().copied());
     }
     let predicted = match scores {
         [score] => usize::from(*score > 0.0),
         many => (0..many.len()).fold(0, |best, class| if many[class] > many[best] { class } else { best }),
     };
-    answer.numbers().first().is_some_and(|&label| label as usize == predicted)
+    answer.first().is_some_and(|&label| label as usize == predicted)
 }

@@ -18,7 +18,7 @@ use super::error::NgramError;
 use super::hash::{finalise, fnv1a};
 use super::pairs::{self, Side};
 use crate::beside::{self, SideColumn};
-use crate::pair;
+use chumoku_text::pair;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
@@ -36,7 +36,7 @@ pub struct NgramScheme {
     pub inside_words: Option<(usize, usize)>,
     /// Whether the beginning and the end of a text count as units (in runs of two or more).
     pub edges: bool,
-    /// Whether texts are [pairs](crate::pair).
+    /// Whether texts are [pairs](chumoku_text::pair).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pairs: bool,
     /// The columns beside the text, in the order in which rows have their values.
@@ -68,23 +68,27 @@ impl Default for NgramScheme {
 
 impl NgramScheme {
     /// The n-grams' part of a row: all of it, unless columns stand beside the text.
-    pub(crate) fn text_of<'a>(&self, row: &'a str) -> &'a str {
+    pub fn text_of<'a>(&self, row: &'a str) -> &'a str {
         if self.columns.is_empty() { row } else { chumoku_text::beside::text_of(row) }
     }
 
-    pub(crate) fn check(&self) -> Result<(), NgramError> {
+    /// Checks the lengths of n-grams and the feature columns.
+    ///
+    /// # Errors
+    /// If a length is not from 1 to 8, a range is empty, or a column does not fit.
+    pub fn check(&self) -> Result<(), NgramError> {
         let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
         let is_length = |length: usize| (1..=LONGEST_RUN).contains(&length);
         if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
             return beside::check(&self.columns, self.column_scale).map_err(|problem| NgramError::Columns { problem });
         }
-        let got = crate::tr!(
+        let got = chumoku_text::tr!(
             "{} words, {} characters, {shortest} to {longest} inside words",
             "単語 {}、文字 {}、単語の中 {shortest} から {longest} まで",
             self.words,
             self.characters
         );
-        let expected = crate::lang::lang().pick("lengths from 1 to 8", "1 から 8 までの長さ");
+        let expected = chumoku_text::lang::lang().pick("lengths from 1 to 8", "1 から 8 までの長さ");
         Err(NgramError::Setting { setting: "scheme", expected, got })
     }
 }
@@ -378,7 +382,7 @@ impl Reader {
 }
 
 /// The words of a text, by their bytes: as they are read, but an unspaced script by runs of one kind of letter.
-pub(crate) fn words(text: &str) -> Vec<Range<usize>> {
+pub fn words(text: &str) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     let mut last: Option<(Kind, u8)> = None;
     for (start, grapheme) in text.grapheme_indices(true) {

@@ -1,6 +1,7 @@
 //! From text to TF-IDF rows.
 
 use super::super::features::{Choice, features};
+use super::super::numbers_of;
 use super::super::sparse::Sparse;
 use super::super::tokens::{NgramScheme, Reader};
 use super::super::vocabulary::{CountedTexts, Vocabulary};
@@ -99,7 +100,7 @@ fn rows_are_those_worked_out_by_hand() {
     assert!((value(0, b).unwrap() - 0.387_414).abs() < 1e-5, "{:?}", value(0, b));
     assert_eq!((value(1, a), value(1, b)), (None, Some(1.0)));
     // At least two texts: only b.
-    let choice = Choice { at_least: 2, most: 9, relevance: 0.5, labels: &[0, 1], classes: 2, beside: 0 };
+    let choice = Choice { at_least: 2, most: 9, relevance: 0.5, labels: &[&[0], &[1]], classes: 2, beside: 0 };
     assert_eq!(features(&counted, &choice).0.hashes(), [read("b", &WORDS)[0]]);
 }
 
@@ -161,7 +162,7 @@ fn check_features(texts: &[&str], choice: &Choice, scheme: &NgramScheme) {
     let sets: Vec<BTreeSet<u64>> = texts.iter().map(|text| read(text, scheme).into_iter().collect()).collect();
     let with = |hash: u64, class: u32| {
         let labelled = sets.iter().zip(choice.labels);
-        labelled.filter(|(set, label)| **label == class && set.contains(&hash)).count() as f64 + 1.0
+        labelled.filter(|(set, label)| ***label == [class] && set.contains(&hash)).count() as f64 + 1.0
     };
     let totals: Vec<f64> = (0..choice.classes as u32).map(|k| hashes.iter().map(|&hash| with(hash, k)).sum()).collect();
     let all: f64 = totals.iter().sum();
@@ -198,7 +199,8 @@ fn many_texts_are_counted_in_many_shards() {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let labels: Vec<u32> = (0..400).map(|row| row % 3).collect();
     let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
-    let all = Choice { at_least: 2, most: usize::MAX, relevance: 0.5, labels: &labels, classes: 3, beside: 0 };
+    let all =
+        Choice { at_least: 2, most: usize::MAX, relevance: 0.5, labels: &numbers_of(&labels), classes: 3, beside: 0 };
     check_features(&texts, &all, &scheme);
     check_features(&texts, &Choice { at_least: 1, most: 5000, ..all }, &scheme);
 }
@@ -222,7 +224,7 @@ proptest! {
         let scheme = NgramScheme { words: 2, inside_words: Some((2, 3)), ..WORDS };
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
-        let choice = Choice { at_least, most, relevance: 0.5, labels: &labels, classes: 3, beside: 0 };
+        let choice = Choice { at_least, most, relevance: 0.5, labels: &numbers_of(&labels), classes: 3, beside: 0 };
         check_features(&texts, &choice, &scheme);
     }
 }

@@ -4,23 +4,23 @@ use crate::calendar::{Date, ERAS};
 
 /// A date, and the hour where a time is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Moment {
-    pub(crate) date: Date,
+pub struct Moment {
+    pub date: Date,
     /// 0 to 23.
-    pub(crate) hour: Option<u32>,
+    pub hour: Option<u32>,
 }
 
 /// A date that was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) moment: Moment,
+pub(super) struct Found {
+    pub moment: Moment,
     /// Of 31/12/2024 the first two numbers, whose order is not said.
-    pub(crate) in_question: Option<[i64; 2]>,
+    pub in_question: Option<[i64; 2]>,
 }
 
 impl Moment {
     /// The year, with how much of it has passed.
-    pub(crate) fn years(&self) -> f64 {
+    pub fn years(&self) -> f64 {
         let first = Date { year: self.date.year, month: 1, day: 1 };
         self.date.year as f64 + (self.date.days() - first.days()) as f64 / 366.0
     }
@@ -28,7 +28,7 @@ impl Moment {
 
 /// The date that a field holds: 2024-01-31, 2024/1/31, 31.1.2024, 1/31/2024 (with `day_first` 31/1/2024), 31 Jan 2024, January 31,
 /// 2024, 2024年1月31日, 令和6年1月31日; maybe with a time behind it, 2024-01-31T18:30:00Z.
-pub(crate) fn parse(cell: &str, day_first: bool) -> Option<Found> {
+pub(super) fn parse(cell: &str, day_first: bool) -> Option<Found> {
     let narrow = |c: char| match c {
         '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
         '／' => '/',

@@ -21,37 +21,39 @@
 //! vector is kept as its A: there are far fewer texts than n-grams. Scores are G A with G = X Xᵀ, and the product of two
 //! such vectors is ⟨Xᵀ A, Xᵀ B⟩ = ⟨A, G B⟩.
 
-use super::answer::{Answer, loss, probabilities};
+use super::answer::{loss, probabilities};
 use super::columns::{Columns, padded};
-use super::vector::{ROW_BLOCK, dot};
-use rayon::prelude::*;
+use super::vector::{ROW_BLOCK, dot, scale_and_add};
+use chumoku_kernels::parallel;
 
 /// ρ above.
 const BIAS_RIDGE: f32 = 0.01;
 
 /// What is to be fitted.
-pub(crate) struct Problem<'a, A = u32> {
+pub(crate) struct Problem<'a> {
     /// (rows, features)
-    pub(crate) x: &'a Columns,
-    /// The right answer for each row.
-    pub(crate) labels: &'a [A],
+    pub x: &'a Columns,
+    /// The numbers of the right answer for each row.
+    pub labels: &'a [&'a [u32]],
+    /// Whether labels do not exclude each other.
+    pub is_set: bool,
     /// Weight of each row.
-    pub(crate) row_weights: &'a [f32],
+    pub row_weights: &'a [f32],
     /// Numbers per row: 1 for two classes, else as many as classes or labels.
-    pub(crate) outputs: usize,
+    pub outputs: usize,
     /// b₀, the bias to which a class without evidence keeps.
-    pub(crate) prior: &'a [f32],
+    pub prior: &'a [f32],
 }
 
 /// Weights and a bias, or a change of both.
 #[derive(Debug, Clone)]
 pub(crate) struct Vector {
     /// A, which stands for the weights Xᵀ A, (rows, [`Problem::width`]).
-    pub(crate) dual: Vec<f32>,
+    pub dual: Vec<f32>,
     /// G A, the scores without the bias, (rows, [`Problem::width`]).
-    pub(crate) scores: Vec<f32>,
+    pub scores: Vec<f32>,
     /// (outputs)
-    pub(crate) bias: Vec<f32>,
+    pub bias: Vec<f32>,
 }
 
 impl Vector {
@@ -61,7 +63,12 @@ impl Vector {
     }
 }
 
-impl<A: Answer> Problem<'_, A> {
+/// The block of this number.
+fn block_of(numbers: &[f32], size: usize, block: usize) -> &[f32] {
+    &numbers[block * size..numbers.len().min((block + 1) * size)]
+}
+
+impl Problem<'_> {
     /// Numbers per row of all matrices: the outputs, then zeros.
     pub(super) fn width(&self) -> usize {
         padded(self.outputs)
@@ -99,8 +106,8 @@ impl<A: Answer> Problem<'_, A> {
     /// Σᵢ cᵢ · (−ln pᵢ,yᵢ) at the scores of `at` plus `length` times those of `step`.
     pub(super) fn loss(&self, at: &Vector, length: f32, step: &Vector) -> f64 {
         let rows = ROW_BLOCK * self.width();
-        let blocks = at.scores.par_chunks(rows).zip(step.scores.par_chunks(rows)).enumerate();
-        let losses = blocks.map(|(block, (scores, steps))| {
+        let losses = parallel::map_indices(at.scores.len().div_ceil(rows), |block| {
+            let (scores, steps) = (block_of(&at.scores, rows, block), block_of(&step.scores, rows, block));
             let mut sum = 0.0_f64;
             let mut moved = vec![0.0; self.outputs];
             let rows = scores.chunks_exact(self.width()).zip(steps.chunks_exact(self.width()));
@@ -108,11 +115,11 @@ impl<A: Answer> Problem<'_, A> {
                 for (output, moved) in moved.iter_mut().enumerate() {
                     *moved = scores[output] + at.bias[output] + length * (steps[output] + step.bias[output]);
                 }
-                sum += f64::from(self.row_weights[row]) * loss(&moved, &self.labels[row]);
+                sum += f64::from(self.row_weights[row]) * loss(&moved, self.labels[row], self.is_set);
             }
             sum
         });
-        losses.collect::<Vec<_>>().iter().sum()
+        losses.iter().sum()
     }
 
     /// How much ½ ρ ‖b − b₀‖² grows from `at` to `at` plus `length` times `step`.
@@ -136,12 +143,13 @@ impl<A: Answer> Problem<'_, A> {
     /// pᵢ of every row.
     pub(super) fn probabilities(&self, at: &Vector, out: &mut [f32]) {
         let block = ROW_BLOCK * self.width();
-        out.par_chunks_mut(block).zip(at.scores.par_chunks(block)).for_each(|(out, scores)| {
+        parallel::for_each_chunk(out, block, |i, out| {
+            let scores = block_of(&at.scores, block, i);
             let rows = out.chunks_exact_mut(self.width()).zip(scores.chunks_exact(self.width()));
             for (row, scores) in rows {
                 let row = &mut row[..self.outputs];
                 row.iter_mut().zip(scores).zip(&at.bias).for_each(|((p, score), bias)| *p = score + bias);
-                probabilities(row, A::IS_SET);
+                probabilities(row, self.is_set);
             }
         });
     }
@@ -149,12 +157,11 @@ impl<A: Answer> Problem<'_, A> {
     /// The gradient of f, without its scores.
     pub(super) fn gradient(&self, at: &Vector, c: f32, probabilities: &[f32], gradient: &mut Vector) {
         let block = ROW_BLOCK * self.width();
-        let parts = gradient.dual.par_chunks_mut(block).zip(probabilities.par_chunks(block)).enumerate();
-        parts.for_each(|(block, (residuals, probabilities))| {
-            residuals.copy_from_slice(probabilities);
-            for (row, residual) in (block * ROW_BLOCK..).zip(residuals.chunks_exact_mut(self.width())) {
-                match (&mut residual[..self.outputs], self.labels[row].numbers()) {
-                    ([one], &[label]) if !A::IS_SET => *one -= label as f32,
+        parallel::for_each_chunk(&mut gradient.dual, block, |i, residuals| {
+            residuals.copy_from_slice(block_of(probabilities, block, i));
+            for (row, residual) in (i * ROW_BLOCK..).zip(residuals.chunks_exact_mut(self.width())) {
+                match (&mut residual[..self.outputs], self.labels[row]) {
+                    ([one], &[label]) if !self.is_set => *one -= label as f32,
                     (many, labels) => labels.iter().for_each(|&label| many[label as usize] -= 1.0),
                 }
                 residual.iter_mut().for_each(|r| *r *= self.row_weights[row]);
@@ -164,8 +171,7 @@ impl<A: Answer> Problem<'_, A> {
             let pull = BIAS_RIDGE * (at.bias[output] - self.prior[output]);
             gradient.bias[output] = (f64::from(c) * sum) as f32 + pull;
         }
-        let parts = gradient.dual.par_chunks_mut(block).zip(at.dual.par_chunks(block));
-        parts.for_each(|(out, dual)| out.iter_mut().zip(dual).for_each(|(out, a)| *out = c * *out + a));
+        scale_and_add(&mut gradient.dual, c, &at.dual);
     }
 
     /// Makes the scores of a vector from its A. `work` is kept for the next time.
@@ -175,15 +181,16 @@ impl<A: Answer> Problem<'_, A> {
 
     /// Σᵢ of each output, of a matrix (rows, width).
     fn sums(&self, of: &[f32]) -> Vec<f64> {
-        let blocks = of.par_chunks(ROW_BLOCK * self.width()).map(|block| {
+        let block = ROW_BLOCK * self.width();
+        let blocks = parallel::map_indices(of.len().div_ceil(block), |i| {
             let mut sums = vec![0.0_f64; self.outputs];
-            for row in block.chunks_exact(self.width()) {
+            for row in block_of(of, block, i).chunks_exact(self.width()) {
                 sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
             }
             sums
         });
         let mut sums = vec![0.0_f64; self.outputs];
-        for block in blocks.collect::<Vec<_>>() {
+        for block in blocks {
             sums.iter_mut().zip(block).for_each(|(sum, part)| *sum += part);
         }
         sums
@@ -193,13 +200,12 @@ impl<A: Answer> Problem<'_, A> {
     pub(super) fn hessian_times(&self, probabilities: &[f32], c: f32, v: &Vector, out: &mut Vector) {
         let (width, outputs) = (self.width(), self.outputs);
         let block = ROW_BLOCK * width;
-        let blocks =
-            out.dual.par_chunks_mut(block).zip(probabilities.par_chunks(block)).zip(v.scores.par_chunks(block));
-        blocks.enumerate().for_each(|(block, ((out, probabilities), scores))| {
+        parallel::for_each_chunk(&mut out.dual, block, |i, out| {
+            let (probabilities, scores) = (block_of(probabilities, block, i), block_of(&v.scores, block, i));
             let rows = out.chunks_exact_mut(width).zip(probabilities.chunks_exact(width));
-            let weights = &self.row_weights[block * ROW_BLOCK..];
+            let weights = &self.row_weights[i * ROW_BLOCK..];
             for (((out, p), u), &weight) in rows.zip(scores.chunks_exact(width)).zip(weights) {
-                if outputs == 1 || A::IS_SET {
+                if outputs == 1 || self.is_set {
                     for (((out, p), u), bias) in out.iter_mut().zip(p).zip(u).zip(&v.bias) {
                         *out = weight * p * (1.0 - p) * (u + bias);
                     }
@@ -216,8 +222,7 @@ impl<A: Answer> Problem<'_, A> {
         for (output, sum) in self.sums(&out.dual).into_iter().enumerate() {
             out.bias[output] = (f64::from(c) * sum) as f32 + BIAS_RIDGE * v.bias[output];
         }
-        let parts = out.dual.par_chunks_mut(block).zip(v.dual.par_chunks(block));
-        parts.for_each(|(out, dual)| out.iter_mut().zip(dual).for_each(|(out, v)| *out = c * *out + v));
+        scale_and_add(&mut out.dual, c, &v.dual);
     }
 
     /// 1 / the diagonal of H for the bias; for the weights the penalty's 1 has to do. Their own diagonal is none that an A

@@ -15,25 +15,25 @@ mod kind;
 mod tests;
 mod unread;
 
-pub(crate) use kind::{Unclear, learn};
+pub use kind::{Unclear, learn};
 pub use unread::Unread;
 
-use crate::data::number;
-use crate::lang::lang;
-use crate::lang::wording::quoted;
-use crate::tr;
+use chumoku_text::data::number;
+use chumoku_text::lang::lang;
+use chumoku_text::lang::wording::quoted;
+use chumoku_text::tr;
 use date::Moment;
 use serde::{Deserialize, Serialize};
 
 /// Most columns that a model reads.
-pub(crate) const MOST_COLUMNS: usize = 100;
+pub const MOST_COLUMNS: usize = 100;
 /// Most values of a category that are told apart.
 const MOST_VALUES: usize = 10_000;
 /// What a feature of 1 may be beside a text, whose features together have the length 1: the one with the least log-loss on the
 /// validation rows is taken. Columns that say nothing are kept small by it, and those that say much are not held back.
-pub(crate) const SCALES: [f32; 3] = [0.5, 0.15, 0.05];
+pub const SCALES: [f32; 3] = [0.5, 0.15, 0.05];
 /// What it is without validation rows.
-pub(crate) const USUAL_SCALE: f32 = 0.15;
+pub const USUAL_SCALE: f32 = 0.15;
 /// Deviations from the mean that count: one wild number must not decide alone.
 const MOST_DEVIATIONS: f64 = 3.0;
 const MONTHS: usize = 12;
@@ -82,14 +82,18 @@ pub enum SideKind {
     },
 }
 
-/// What a value is to a model.
+/// The value of a feature column as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Read<'a> {
+pub enum Read<'a> {
+    /// No value, or one that could not be read.
     Missing,
+    /// A number.
     Number(f64),
     /// The number of a value that is told apart.
     Known(usize),
+    /// A category that training did not see.
     Other(&'a str),
+    /// A date, with its hour if the column has hours.
     Date(Moment),
 }
 
@@ -125,7 +129,7 @@ impl SideColumn {
             }
             SideKind::Category { values } => {
                 let n = values.len();
-                let values = crate::lang::wording::count(n as u64, "value");
+                let values = chumoku_text::lang::wording::count(n as u64, "value");
                 tr!("{name} category ({values} and others)", "{name} カテゴリ（{n} 種とその他）")
             }
             SideKind::Date { hours, .. } => match hours {
@@ -136,7 +140,7 @@ impl SideColumn {
     }
 
     /// What a field is to the model.
-    pub(crate) fn read<'a>(&self, cell: &'a str) -> Read<'a> {
+    pub fn read<'a>(&self, cell: &'a str) -> Read<'a> {
         match &self.kind {
             SideKind::Number { .. } => number(cell).map_or(Read::Missing, Read::Number),
             SideKind::Category { values } => match cell.trim() {
@@ -224,7 +228,7 @@ impl SideColumn {
     }
 
     /// What is wrong with it, if anything: it may come from a file.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         let name = quoted(&self.name);
         let rises =
             |steps: &[f64]| steps.windows(2).all(|pair| pair[0] < pair[1]) && steps.iter().all(|x| x.is_finite());
@@ -259,18 +263,12 @@ fn short(x: f64) -> String {
 }
 
 /// Features of these columns.
-pub(crate) fn num_features(columns: &[SideColumn]) -> usize {
+pub fn num_features(columns: &[SideColumn]) -> usize {
     columns.iter().map(SideColumn::num_features).sum()
 }
 
 /// Adds the features of what stands beside a row's text, times `scale`; a value that is not there is missing.
-pub(crate) fn push_features(
-    columns: &[SideColumn],
-    scale: f32,
-    row: &str,
-    indices: &mut Vec<u32>,
-    values: &mut Vec<f32>,
-) {
+pub fn push_features(columns: &[SideColumn], scale: f32, row: &str, indices: &mut Vec<u32>, values: &mut Vec<f32>) {
     let mut cells = chumoku_text::beside::cells(row);
     let mut first = 0;
     for column in columns {
@@ -283,7 +281,7 @@ pub(crate) fn push_features(
 }
 
 /// What is wrong with the columns of a model, or with what their features are multiplied by, if anything.
-pub(crate) fn check(columns: &[SideColumn], scale: f32) -> Result<(), String> {
+pub fn check(columns: &[SideColumn], scale: f32) -> Result<(), String> {
     if !columns.is_empty() && !(1e-6..=1e3).contains(&scale) {
         return Err(tr!(
             "column_scale: expected a number from 1e-6 to 1000, found {scale}",

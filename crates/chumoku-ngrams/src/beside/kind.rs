@@ -1,11 +1,11 @@
 //! What a column beside the text holds: found from the training rows, or as it was said.
 
 use super::{MOST_VALUES, SideColumn, SideKind, date, is_missing};
-use crate::data::number;
-use crate::lang::lang;
-use crate::lang::wording::quoted;
-use crate::tr;
 use chumoku_text::beside::Asked;
+use chumoku_text::data::number;
+use chumoku_text::lang::lang;
+use chumoku_text::lang::wording::quoted;
+use chumoku_text::{sorting, tr};
 use std::collections::BTreeMap;
 
 /// The share of values that may be none of the column's kind: they count as missing.
@@ -16,24 +16,24 @@ const LEAST_STEP: usize = 5;
 
 /// What was learnt of a column.
 #[derive(Debug, Default)]
-pub(crate) struct Learnt {
+pub struct Learnt {
     /// None if it is of no use.
-    pub(crate) column: Option<SideColumn>,
+    pub column: Option<SideColumn>,
     /// What must be said of it.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A column that cannot be read as what it looks like, or is said to be.
 #[derive(Debug)]
-pub(crate) struct Unclear {
+pub struct Unclear {
     /// The first value that does not fit.
-    pub(crate) cell: String,
+    pub cell: String,
     /// What is wrong, and what to do.
-    pub(crate) problem: String,
+    pub problem: String,
 }
 
 /// Learns a column from its fields in the training rows.
-pub(crate) fn learn(asked: &Asked, cells: &[&str]) -> Result<Learnt, Unclear> {
+pub fn learn(asked: &Asked, cells: &[&str]) -> Result<Learnt, Unclear> {
     let filled: Vec<&str> = cells.iter().copied().filter(|cell| !is_missing(cell)).collect();
     let wanted = asked.kind.as_deref();
     if wanted != Some("category") {
@@ -249,7 +249,7 @@ fn of_categories(asked: &Asked, cells: &[&str]) -> Learnt {
         let value = quoted(values[0].0);
         return no_use(asked, &tr!("all its values are {value}", "どの行も{value}です"));
     }
-    values.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    sorting::by(&mut values, |a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     values.truncate(MOST_VALUES);
     let mut values: Vec<String> = values.into_iter().map(|(value, _)| value.to_owned()).collect();
     values.sort_unstable();

@@ -5,7 +5,8 @@ use super::error::NgramError;
 use super::model::NgramModel;
 use super::tokens::NgramScheme;
 use super::vocabulary::Vocabulary;
-use crate::{beside, tr};
+use crate::beside;
+use chumoku_text::tr;
 use std::borrow::Cow;
 
 /// The arrays of a model, all row-major.

@@ -5,7 +5,7 @@
 //! that a linear model can follow it, and counts as often as [`WEIGHT`] says, because there are few of these.
 
 use super::hash::finalise;
-use crate::lang::lang;
+use chumoku_text::lang::lang;
 use std::cmp::Ordering;
 
 /// The n-grams of one of two texts.
@@ -119,7 +119,8 @@ pub(super) fn names(sides: &[Side; 2]) -> Vec<(u64, String)> {
         found.extend(steps(of, block).map(|(hash, overlap, step)| {
             let [en, ja] = OVERLAPS[overlap];
             let (whole, percent) = (pick(en, ja), 100 / STEPS * step);
-            let name = crate::tr!("overlap: {percent} % {whole}, {unit}", "重なり: {whole} {percent} %（{unit}）");
+            let name =
+                chumoku_text::tr!("overlap: {percent} % {whole}, {unit}", "重なり: {whole} {percent} %（{unit}）");
             (hash, name)
         }));
     }

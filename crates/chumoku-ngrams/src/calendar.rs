@@ -4,18 +4,19 @@ use std::fmt;
 
 /// A date of the proleptic Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Date {
-    pub(crate) year: i64,
+pub struct Date {
+    /// The year of the common era; 0 is 1 BCE.
+    pub year: i64,
     /// From 1.
-    pub(crate) month: u32,
+    pub month: u32,
     /// From 1.
-    pub(crate) day: u32,
+    pub day: u32,
 }
 
 /// The first date that is written: on it Japan took up the Gregorian calendar.
-pub(crate) const FIRST: Date = Date { year: 1873, month: 1, day: 1 };
+pub const FIRST: Date = Date { year: 1873, month: 1, day: 1 };
 /// The last one.
-pub(crate) const LAST: Date = Date { year: 2049, month: 12, day: 31 };
+pub const LAST: Date = Date { year: 2049, month: 12, day: 31 };
 
 /// Days of four centuries, after which the calendar repeats.
 const CYCLE: i64 = 146_097;
@@ -28,7 +29,7 @@ impl Date {
     ///
     /// Source: Richards, "Calendars", in: Explanatory Supplement to the Astronomical Almanac, 3rd edition (2013), with
     /// Howard Hinnant's counting from March ("chrono-Compatible Low-Level Date Algorithms", 2013).
-    pub(crate) fn days(self) -> i64 {
+    pub fn days(self) -> i64 {
         let year = self.year - i64::from(self.month < 3);
         let of_cycle = year.rem_euclid(400);
         let month = i64::from((self.month + 9) % 12);
@@ -38,7 +39,7 @@ impl Date {
     }
 
     /// The date so many days after 1970-01-01: the inverse of [`Date::days`].
-    pub(crate) fn of_days(days: i64) -> Self {
+    pub fn of_days(days: i64) -> Self {
         let days = days + 719_468;
         let day = days.rem_euclid(CYCLE);
         // Take the leap days out that came before, and every year has 365 days.
@@ -50,7 +51,7 @@ impl Date {
     }
 
     /// The day of the week, 0 for Sunday.
-    pub(crate) fn weekday(self) -> usize {
+    pub fn weekday(self) -> usize {
         // 1970-01-01 was a Thursday.
         (self.days() + 4).rem_euclid(7) as usize
     }
@@ -64,15 +65,17 @@ impl fmt::Display for Date {
 
 /// An era of Japan.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Era {
-    pub(crate) name: &'static str,
-    pub(crate) letter: char,
+pub struct Era {
+    /// The name, such as 令和.
+    pub name: &'static str,
+    /// The letter that abbreviates it, such as R.
+    pub letter: char,
     /// The year of the common era that was its first.
     begin: i64,
     /// The first day that is written in it.
-    pub(crate) first: Date,
+    pub first: Date,
     /// The last one.
-    pub(crate) last: Date,
+    pub last: Date,
 }
 
 impl Era {
@@ -81,12 +84,12 @@ impl Era {
     }
 
     /// The year of the era that a date is in, from 1.
-    pub(crate) fn year(&self, date: Date) -> i64 {
+    pub fn year(&self, date: Date) -> i64 {
         date.year - self.begin + 1
     }
 
     /// Its years, counting those of which it has only a part.
-    pub(crate) fn years(&self) -> usize {
+    pub fn years(&self) -> usize {
         (self.last.year - self.first.year + 1) as usize
     }
 }
@@ -97,7 +100,7 @@ const fn date(year: i64, month: u32, day: u32) -> Date {
 
 /// The eras since the Gregorian calendar. The emperors Meiji and Taishō died on the first day of the next era, so two
 /// days are in two eras; Shōwa and Heisei ended with the day before the next began.
-pub(crate) static ERAS: [Era; 5] = [
+pub static ERAS: [Era; 5] = [
     Era::new("明治", 'M', 1868, FIRST, date(1912, 7, 30)),
     Era::new("大正", 'T', 1912, date(1912, 7, 30), date(1926, 12, 25)),
     Era::new("昭和", 'S', 1926, date(1926, 12, 25), date(1989, 1, 7)),

@@ -3,14 +3,14 @@
 //! Each element of a product is one sum in a fixed order, made by one thread, so results do not depend on how many
 //! threads there are.
 
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 
 /// A sparse matrix in compressed rows: row i holds `indices[starts[i]..starts[i + 1]]`, ascending, with their `values`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sparse {
-    pub(crate) starts: Vec<usize>,
-    pub(crate) indices: Vec<u32>,
-    pub(crate) values: Vec<f32>,
+    pub starts: Vec<usize>,
+    pub indices: Vec<u32>,
+    pub values: Vec<f32>,
 }
 
 impl Sparse {
@@ -26,15 +26,17 @@ impl Sparse {
     /// self · `dense` + `bias` in every row, `dense` having as many columns as `bias` is long.
     pub(crate) fn times_plus(&self, dense: &[f32], bias: &[f32]) -> Vec<f32> {
         let mut out = bias.repeat(self.rows());
-        out.par_chunks_mut(bias.len()).with_min_len(ROWS_PER_TASK).enumerate().for_each(|(row, out)| {
-            let (columns, values) = self.row(row);
-            multiply_row(columns, values, dense, out);
+        parallel::for_each_chunk(&mut out, ROWS_PER_TASK * bias.len(), |task, out| {
+            for (row, out) in (task * ROWS_PER_TASK..).zip(out.chunks_exact_mut(bias.len())) {
+                let (columns, values) = self.row(row);
+                multiply_row(columns, values, dense, out);
+            }
         });
         out
     }
 }
 
-/// Least rows that one task multiplies.
+/// Rows that one task multiplies.
 const ROWS_PER_TASK: usize = 16;
 
 /// `out` += the row of a text (`columns` and their `values`) times W (`dense`).

@@ -1,12 +1,12 @@
 //! The trained model: from a text to class scores.
 
-use super::answer::{Answer, outputs_of};
+use super::answer::outputs_of;
 use super::sparse::{Sparse, multiply_row};
 use super::tokens::{NgramScheme, Reader};
 use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::beside;
 use chumoku_kernels::halt::Flag;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::collections::HashMap;
 
 /// A trained linear classifier on n-grams.
@@ -92,11 +92,15 @@ impl NgramModel {
     pub fn logits_of(&self, texts: &[&str]) -> Vec<f32> {
         let classes = self.num_classes();
         let mut logits = vec![0.0; texts.len() * classes];
-        let rows = logits.par_chunks_mut(classes).zip(texts);
+        /// Texts that one task reads.
+        const TEXTS_PER_TASK: usize = 16;
         let halting = Flag::current();
-        rows.for_each_init(Scratch::default, |scratch, (row, text)| {
-            halting.check();
-            self.write_logits(text, scratch, row);
+        parallel::for_each_chunk(&mut logits, TEXTS_PER_TASK * classes, |task, logits| {
+            let mut scratch = Scratch::default();
+            for (row, text) in logits.chunks_exact_mut(classes).zip(&texts[task * TEXTS_PER_TASK..]) {
+                halting.check();
+                self.write_logits(text, &mut scratch, row);
+            }
         });
         logits
     }
@@ -139,7 +143,7 @@ impl NgramModel {
 
     /// What each n-gram of a text that the model knows adds to the score of a class, less the mean of what it adds to the
     /// others; of two classes its part of the log-odds. They add up to the score of the text without its bias.
-    pub(crate) fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {
+    pub fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {
         let mut scratch = Scratch::default();
         let mut logits = vec![0.0; self.num_classes()];
         self.write_logits(text, &mut scratch, &mut logits);
@@ -175,14 +179,14 @@ impl NgramModel {
     /// The n-grams that speak most for each class in texts of it, at most `most` of each, the strongest first: what they add to its
     /// score there on average, less the mean of what they add to the others. Of n-grams that are part of each other only the
     /// strongest is given.
-    pub(crate) fn strongest<A: Answer>(&self, texts: &[&str], answers: &[A], most: usize) -> Vec<Vec<(String, f32)>> {
+    pub fn strongest(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
         /// Candidates for each that is wanted: many are parts of others.
         const CANDIDATES: usize = 20;
         let outputs = self.outputs();
         let rows = CountedTexts::read(texts, &self.scheme, &|| false, &|_| {}).rows(&self.vocabulary);
         let of_class = |class: usize| {
             let mut sums = vec![0.0_f32; self.num_inputs()];
-            let of_it = (0..texts.len()).filter(|&row| answers[row].numbers().contains(&(class as u32)));
+            let of_it = (0..texts.len()).filter(|&row| answers[row].contains(&(class as u32)));
             let mut count = 0.0;
             for row in of_it {
                 count += 1.0;
@@ -197,7 +201,7 @@ impl NgramModel {
             all.truncate(CANDIDATES * most);
             all
         };
-        let candidates: Vec<Vec<(usize, f32)>> = (0..self.num_classes()).into_par_iter().map(of_class).collect();
+        let candidates: Vec<Vec<(usize, f32)>> = parallel::map_indices(self.num_classes(), of_class);
         let hash = |feature: usize| self.vocabulary.hashes()[feature];
         let mut names: HashMap<u64, Option<String>> =
             candidates.iter().flatten().map(|&(feature, _)| (hash(feature), None)).collect();

@@ -5,25 +5,24 @@
 //! counted in a table, those of too few texts dropped, and the rest written column by column. Neither a matrix by rows
 //! nor a search in the whole vocabulary is needed.
 
-use super::answer::Answer;
 use super::columns::Columns;
 use super::vocabulary::{CountedTexts, Vocabulary, block_of, row_scales, term_frequency};
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 
 /// What decides which n-grams are features.
 #[derive(Clone, Copy)]
-pub(crate) struct Choice<'a, A = u32> {
+pub(crate) struct Choice<'a> {
     /// Texts that must contain an n-gram.
-    pub(crate) at_least: u32,
+    pub at_least: u32,
     /// Most features; where there are more, the n-grams of the most texts are kept, of equals those of the lowest hash.
-    pub(crate) most: usize,
+    pub most: usize,
     /// The power of its relevance by which an n-gram counts.
-    pub(crate) relevance: f64,
-    /// The right answer for each text.
-    pub(crate) labels: &'a [A],
-    pub(crate) classes: usize,
+    pub relevance: f64,
+    /// The numbers of the right answer for each text.
+    pub labels: &'a [&'a [u32]],
+    pub classes: usize,
     /// Features of what stands beside the texts.
-    pub(crate) beside: usize,
+    pub beside: usize,
 }
 
 /// N-grams of texts that one shard counts, about. Few in tests, so that groups have several shards there too.
@@ -60,7 +59,7 @@ impl Part {
 }
 
 /// The features of the texts, and the texts' rows by columns.
-pub(crate) fn features<A: Answer>(counted: &CountedTexts, choice: &Choice<'_, A>) -> (Vocabulary, Columns) {
+pub(crate) fn features(counted: &CountedTexts, choice: &Choice<'_>) -> (Vocabulary, Columns) {
     let mut parts = count(counted, choice.at_least);
     keep_most_frequent(&mut parts, choice.most);
     let texts = choice.labels.len();
@@ -82,7 +81,8 @@ pub(crate) fn features<A: Answer>(counted: &CountedTexts, choice: &Choice<'_, A>
         (values, values_left) = values_left.split_at_mut(part.rows.len());
         places.push((rows, values));
     }
-    places.into_par_iter().zip(&parts).zip(&weights).for_each(|(((rows, values), part), weights)| {
+    parallel::for_each_chunk(&mut places, 1, |i, place| {
+        let ((rows, values), part, weights) = (&mut place[0], &parts[i], &weights[i]);
         rows.copy_from_slice(&part.rows);
         let mut at = 0;
         for ((hash, rows, counts), &weight) in part.columns().zip(weights) {
@@ -140,7 +140,7 @@ fn count(counted: &CountedTexts, at_least: u32) -> Vec<Part> {
         }
         part
     };
-    (0..groups).into_par_iter().map(of_group).collect()
+    parallel::map_indices(groups, of_group)
 }
 
 /// The n-grams of one shard.
@@ -246,10 +246,10 @@ fn keep_most_frequent(parts: &mut [Part], most: usize) {
 }
 
 /// idf · √s of every column, or another power of s, by parts.
-fn weigh<A: Answer>(parts: &[Part], choice: &Choice<'_, A>) -> Vec<Vec<f32>> {
+fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
     let Choice { labels, classes, relevance: power, .. } = *choice;
     let raised = |relevance: f64| if power == 0.5 { relevance.sqrt() } else { relevance.powf(power) };
-    let numbers = |row: u32| labels[row as usize].numbers().iter().map(|&label| label as usize);
+    let numbers = |row: u32| labels[row as usize].iter().map(|&label| label as usize);
     let texts = labels.len() as f64;
     let of_classes = |part: &Part| {
         let mut sums = vec![0_usize; classes];
@@ -259,7 +259,7 @@ fn weigh<A: Answer>(parts: &[Part], choice: &Choice<'_, A>) -> Vec<Vec<f32>> {
     // One added to each count, in every sum too.
     let columns = parts.iter().map(|part| part.hashes.len()).sum::<usize>();
     let mut of_class = vec![columns; classes];
-    for part in parts.par_iter().map(of_classes).collect::<Vec<_>>() {
+    for part in parallel::map(parts, of_classes) {
         of_class.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
     }
     let of_class: Vec<f64> = of_class.iter().map(|&sum| sum as f64).collect();
@@ -281,12 +281,13 @@ fn weigh<A: Answer>(parts: &[Part], choice: &Choice<'_, A>) -> Vec<Vec<f32>> {
         });
         weights.collect()
     };
-    parts.par_iter().map(weigh).collect()
+    parallel::map(parts, weigh)
 }
 
 /// By what the values of each text's two blocks are multiplied.
 fn scales(parts: &[Part], weights: &[Vec<f32>], texts: usize) -> Vec<[f32; 2]> {
-    let add = |(part, weights): (&Part, &Vec<f32>)| {
+    let add = |i: usize| {
+        let (part, weights) = (&parts[i], &weights[i]);
         let mut squares = vec![[0.0_f64; 2]; texts];
         for ((hash, rows, counts), &weight) in part.columns().zip(weights) {
             for (&row, &count) in rows.iter().zip(counts) {
@@ -297,7 +298,7 @@ fn scales(parts: &[Part], weights: &[Vec<f32>], texts: usize) -> Vec<[f32; 2]> {
         squares
     };
     let mut all = vec![[0.0_f64; 2]; texts];
-    for squares in parts.par_iter().zip(weights).map(add).collect::<Vec<_>>() {
+    for squares in parallel::map_indices(parts.len(), add) {
         for (all, part) in all.iter_mut().zip(squares) {
             *all = [all[0] + part[0], all[1] + part[1]];
         }

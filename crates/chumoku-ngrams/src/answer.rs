@@ -32,15 +32,19 @@ impl Answer for Vec<u32> {
     }
 }
 
+/// The numbers of each answer. Code that takes these is compiled once for all types of answers.
+pub fn numbers_of<A: Answer>(answers: &[A]) -> Vec<&[u32]> {
+    answers.iter().map(A::numbers).collect()
+}
+
 /// Outputs of a linear model: for two classes one, which stands for both.
 pub(crate) fn outputs_of(classes: usize, is_set: bool) -> usize {
     if classes == 2 && !is_set { 1 } else { classes }
 }
 
 /// −ln p of a right answer; of labels the sum over all, those that are not there among them.
-pub(crate) fn loss<A: Answer>(scores: &[f32], answer: &A) -> f64 {
-    let numbers = answer.numbers();
-    if !A::IS_SET {
+pub fn loss(scores: &[f32], numbers: &[u32], is_set: bool) -> f64 {
+    if !is_set {
         return numbers.first().map_or(0.0, |&label| negative_log_likelihood(scores, label));
     }
     // −ln(1 − p) of all, and −ln p in place of it for those that are there.

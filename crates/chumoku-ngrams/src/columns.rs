@@ -13,7 +13,7 @@
 //! results do not depend on the number of threads.
 
 use super::vector::ROW_BLOCK;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::ops::Range;
 
 /// A sparse matrix by columns: column j has `values[starts[j]..starts[j + 1]]` in `rows`, ascending.
@@ -85,12 +85,13 @@ impl Columns {
                 panel.extend(a.chunks_exact(width).map(|row| *row[first..].first_chunk::<LANES>().expect("padded")));
                 &panel
             };
-            work.par_iter_mut().zip(&self.pieces).for_each(|(sums, piece)| {
+            parallel::for_each_chunk(work, 1, |piece, sums| {
+                let sums = &mut sums[0];
                 sums.clear();
                 sums.resize(self.num_rows * LANES, 0.0);
-                self.add_gram(piece.clone(), a, sums.as_chunks_mut::<LANES>().0);
+                self.add_gram(self.pieces[piece].clone(), a, sums.as_chunks_mut::<LANES>().0);
             });
-            out.par_chunks_mut(ROW_BLOCK * width).enumerate().for_each(|(block, out)| {
+            parallel::for_each_chunk(out, ROW_BLOCK * width, |block, out| {
                 for (row, out) in out.chunks_exact_mut(width).enumerate() {
                     let at = (block * ROW_BLOCK + row) * LANES;
                     let mut sum = [0.0; LANES];
@@ -125,7 +126,7 @@ impl Columns {
     /// W = Xᵀ `a`, (columns, `outputs`), of `a` (rows, `width`).
     pub(crate) fn weights(&self, a: &[f32], width: usize, outputs: usize) -> Vec<f32> {
         let mut weights = vec![0.0; self.len() * outputs];
-        weights.par_chunks_mut(COLUMN_BLOCK * outputs).enumerate().for_each(|(block, weights)| {
+        parallel::for_each_chunk(&mut weights, COLUMN_BLOCK * outputs, |block, weights| {
             for (column, weights) in weights.chunks_exact_mut(outputs).enumerate() {
                 let (rows, values) = self.column(block * COLUMN_BLOCK + column);
                 for (&row, &value) in rows.iter().zip(values) {

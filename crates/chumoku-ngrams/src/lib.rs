@@ -17,10 +17,12 @@
 //! The same texts give the same bits for any number of threads: work is cut by the data alone, sums have a fixed order.
 
 mod answer;
+pub mod beside;
+pub mod calendar;
 mod columns;
 mod error;
 mod features;
-pub(crate) mod hash;
+pub mod hash;
 mod loss;
 mod model;
 mod newton;
@@ -37,14 +39,14 @@ mod vocabulary;
 mod tests;
 
 pub use answer::Answer;
-pub(crate) use answer::loss as loss_of;
+pub use answer::{loss as loss_of, numbers_of};
 pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
-pub(crate) use select::Found;
+pub use select::Found;
 pub use select::NgramData;
 pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;
-pub(crate) use tokens::words;
+pub use tokens::words;
 
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +92,7 @@ impl Default for NgramConfig {
 }
 
 impl NgramConfig {
-    /// The defaults for single texts, or for [pairs](crate::pair) of them.
+    /// The defaults for single texts, or for [pairs](chumoku_text::pair) of them.
     ///
     /// In a pair, which of the texts has an n-gram mostly says more than how unevenly classes have it, and short runs of
     /// characters show an overlap better than long ones. Both were chosen by cross-validation within the training rows of two

@@ -6,7 +6,6 @@
 //! frameworks for large-scale linear classification", ACML 2018; Galli & Lin, "A study on truncated Newton methods for
 //! linear classification", IEEE TNNLS 2021.
 
-use super::answer::Answer;
 use super::problem::{Problem, Vector};
 use super::vector::{add_scaled, dot, scale_and_add};
 use chumoku_kernels::halt;
@@ -14,18 +13,18 @@ use chumoku_kernels::halt;
 /// When to stop.
 pub(crate) struct Stop<'a> {
     /// Norm of the gradient, relative to its norm where W = 0 and b = b₀.
-    pub(crate) tolerance: f64,
-    pub(crate) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    pub tolerance: f64,
+    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
     /// Told the number of each step and the relative gradient before it.
-    pub(crate) progress: &'a dyn Fn(usize, f64),
+    pub progress: &'a dyn Fn(usize, f64),
 }
 
 /// What a fit ended with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     /// Products with the Gram matrix.
-    pub(crate) products: usize,
-    pub(crate) relative_gradient: f64,
+    pub products: usize,
+    pub relative_gradient: f64,
 }
 
 const MOST_STEPS: usize = 100;
@@ -37,8 +36,8 @@ const ARMIJO: f64 = 0.01;
 const SHORTEST: f32 = 1e-4;
 
 /// Minimises objectives that differ in C only.
-pub(crate) struct Solver<'a, A = u32> {
-    problem: &'a Problem<'a, A>,
+pub(crate) struct Solver<'a> {
+    problem: &'a Problem<'a>,
     /// Norm of the gradient where W = 0 and b = b₀, of C = 1.
     first_norm: f64,
     probabilities: Vec<f32>,
@@ -47,8 +46,8 @@ pub(crate) struct Solver<'a, A = u32> {
     work: Vec<Vec<f32>>,
 }
 
-impl<'a, A: Answer> Solver<'a, A> {
-    pub(crate) fn new(problem: &'a Problem<'a, A>) -> Self {
+impl<'a> Solver<'a> {
+    pub(crate) fn new(problem: &'a Problem<'a>) -> Self {
         let gradient = problem.zero();
         let probabilities = gradient.dual.clone();
         let mut solver = Solver { problem, first_norm: 1.0, probabilities, gradient, work: Vec::new() };

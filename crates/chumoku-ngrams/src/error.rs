@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use crate::tr;
+use chumoku_text::tr;
 
 /// Why a model could not be trained or read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -2,6 +2,7 @@
 
 use super::super::columns::{Columns, padded};
 use super::super::newton::{Solver, Stop};
+use super::super::numbers_of;
 use super::super::problem::{Problem, Vector};
 use super::noise;
 
@@ -72,7 +73,14 @@ fn with_features(classes: usize, features: usize, test: &impl Fn(&Problem)) {
     let row_weights: Vec<f32> = noise(6).take(50).map(|n| (n % 4) as f32 * 0.5).collect();
     let outputs = if classes == 2 { 1 } else { classes };
     let prior = random_dense(outputs, 7);
-    test(&Problem { x: &x, labels: &labels, row_weights: &row_weights, outputs, prior: &prior });
+    test(&Problem {
+        x: &x,
+        labels: &numbers_of(&labels),
+        is_set: false,
+        row_weights: &row_weights,
+        outputs,
+        prior: &prior,
+    });
 }
 
 /// A point, or a change of one, with its scores.
@@ -229,7 +237,8 @@ fn two_classes_as_one_output_or_two_agree() {
     let solve = |outputs: usize, c: f32| {
         let prior = vec![0.0; outputs];
         let row_weights = &[1.0; 60];
-        let problem = Problem { x: &x, labels: &labels, row_weights, outputs, prior: &prior };
+        let problem =
+            Problem { x: &x, labels: &numbers_of(&labels), is_set: false, row_weights, outputs, prior: &prior };
         let mut at = problem.start();
         Solver::new(&problem).fit(&mut at, c, &TIGHT);
         let scores = problem.unpadded(&at.scores);
@@ -249,7 +258,14 @@ fn labels_are_problems_of_their_own() {
         (0..60).map(|i| (0..3).filter(|k| (i / (k + 1) + i % 7) % (2 + k) == 0).collect()).collect();
     let row_weights = vec![1.0; 60];
     let prior = [-0.3, 0.2, -1.0];
-    let together = Problem { x: &x, labels: &labels, row_weights: &row_weights, outputs: 3, prior: &prior };
+    let together = Problem {
+        x: &x,
+        labels: &numbers_of(&labels),
+        is_set: true,
+        row_weights: &row_weights,
+        outputs: 3,
+        prior: &prior,
+    };
     let stop = Stop { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
     let mut at = together.start();
     Solver::new(&together).fit(&mut at, 2.0, &stop);
@@ -258,7 +274,14 @@ fn labels_are_problems_of_their_own() {
     for label in 0..3 {
         let holds: Vec<u32> = labels.iter().map(|labels| u32::from(labels.contains(&(label as u32)))).collect();
         let prior = [prior[label]];
-        let alone = Problem { x: &x, labels: &holds, row_weights: &row_weights, outputs: 1, prior: &prior };
+        let alone = Problem {
+            x: &x,
+            labels: &numbers_of(&holds),
+            is_set: false,
+            row_weights: &row_weights,
+            outputs: 1,
+            prior: &prior,
+        };
         let mut own = alone.start();
         Solver::new(&alone).fit(&mut own, 2.0, &stop);
         for (feature, weight) in alone.weights(&own).iter().enumerate() {

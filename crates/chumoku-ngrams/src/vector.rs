@@ -1,6 +1,6 @@
 //! Sums of long vectors, the same for any number of threads.
 
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 
 /// Numbers that one task works on.
 const BLOCK: usize = 1 << 14;
@@ -11,8 +11,10 @@ const LANES: usize = 8;
 
 /// Σ aᵢ bᵢ in f64, by blocks of fixed size whose sums are added in order.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
-    let blocks = a.par_chunks(BLOCK).zip(b.par_chunks(BLOCK));
-    let multiply = |(a, b): (&[f32], &[f32])| {
+    let length = a.len().min(b.len());
+    let multiply = |block: usize| {
+        let range = block * BLOCK..length.min((block + 1) * BLOCK);
+        let (a, b) = (&a[range.clone()], &b[range]);
         let mut sums = [0.0_f64; LANES];
         let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
         for (a, b) in a.iter().zip(b) {
@@ -22,17 +24,19 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
         }
         sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
     };
-    blocks.map(multiply).collect::<Vec<_>>().iter().sum()
+    parallel::map_indices(length.div_ceil(BLOCK), multiply).iter().sum()
 }
 
 /// a ← a + scale · b.
 pub(crate) fn add_scaled(a: &mut [f32], scale: f32, b: &[f32]) {
-    let blocks = a.par_chunks_mut(BLOCK).zip(b.par_chunks(BLOCK));
-    blocks.for_each(|(a, b)| a.iter_mut().zip(b).for_each(|(a, b)| *a += scale * b));
+    parallel::for_each_chunk(a, BLOCK, |block, a| {
+        a.iter_mut().zip(&b[block * BLOCK..]).for_each(|(a, b)| *a += scale * b);
+    });
 }
 
 /// a ← b + scale · a.
 pub(crate) fn scale_and_add(a: &mut [f32], scale: f32, b: &[f32]) {
-    let blocks = a.par_chunks_mut(BLOCK).zip(b.par_chunks(BLOCK));
-    blocks.for_each(|(a, b)| a.iter_mut().zip(b).for_each(|(a, b)| *a = b + scale * *a));
+    parallel::for_each_chunk(a, BLOCK, |block, a| {
+        a.iter_mut().zip(&b[block * BLOCK..]).for_each(|(a, b)| *a = b + scale * *a);
+    });
 }
