@@ -5,6 +5,7 @@ use super::mask::Mask;
 use super::problem::{Attention, Forward, Gradients, Saved};
 use crate::dropout::Keep;
 use crate::number::{Element, Real};
+use std::ops::Range;
 
 /// What one query of one head gives.
 #[derive(Clone, Debug)]
@@ -19,6 +20,11 @@ pub struct Row {
     pub output: Vec<f64>,
     /// ln Σ exp(score), −∞ where there is nothing to attend to.
     pub log_sum_exp: f64,
+}
+
+/// The keys that causality and the window let query `i` of sequence `s` see.
+pub fn attention_keys<T: Element>(args: &Attention<T>, s: usize, i: usize) -> Range<usize> {
+    args.range(s, i)
 }
 
 /// Scores, softmax, dropout and weighted sum of query `i` of head `h` in sequence `s`.
