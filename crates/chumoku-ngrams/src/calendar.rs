@@ -13,6 +13,24 @@ pub struct Date {
     pub day: u32,
 }
 
+/// The months in English, January first.
+pub(crate) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// The days of the week in English, Sunday first.
+pub(crate) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
 /// The first date that is written: on it Japan took up the Gregorian calendar.
 pub const FIRST: Date = Date { year: 1873, month: 1, day: 1 };
 /// The last one.
