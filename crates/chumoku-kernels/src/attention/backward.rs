@@ -41,7 +41,7 @@
 use super::any::{AnyAttention, AnyHeads, AnySaved};
 use super::blocks::{Group, QueryBlock, Unit};
 use super::differentiate::{Pair, RowBack, SpanRows};
-use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, STRIDE};
+use super::engine::{BlockTask, Columns, Engine, EngineOp, GRAIN, KEYS, STRIDE};
 use super::engines::on_engine;
 use super::heads::{HeadsMut, Layout};
 use super::mask_gradient;
@@ -349,7 +349,7 @@ impl EngineOp for Chunk<'_> {
                 let Some(columns) = group.columns(&keys) else { continue };
                 for (b, block) in group.blocks.iter().enumerate() {
                     pass.scores(g, b, block.count, columns);
-                    pass.softmax(b, block, keys.start, columns);
+                    engine.run(Softmax { pass: &mut pass, b, block, first_key: keys.start, columns });
                     pass.add_d_query(g, b, block.count, columns);
                 }
                 pass.gather(g, group, columns, &keys, &mut has_sums);
@@ -359,6 +359,22 @@ impl EngineOp for Chunk<'_> {
             }
         }
         pass.finish(d_query);
+    }
+}
+
+/// [`ChunkBackward::softmax`] as a function of its own.
+struct Softmax<'a, 'b, E: Engine> {
+    pass: &'a mut ChunkBackward<'b, E>,
+    b: usize,
+    block: &'a QueryBlock,
+    first_key: usize,
+    columns: Columns,
+}
+
+impl<E: Engine> BlockTask<E> for Softmax<'_, '_, E> {
+    #[inline(always)]
+    fn eval(self, _: E) {
+        self.pass.softmax(self.b, self.block, self.first_key, self.columns);
     }
 }
 

@@ -36,7 +36,7 @@
 use super::any::AnyAttention;
 use super::blocks::{QueryBlock, Unit, units};
 use super::decode::decode;
-use super::engine::{Columns, Engine, EngineOp, KEYS, Span};
+use super::engine::{BlockTask, Columns, Engine, EngineOp, KEYS, Span};
 use super::engines::on_engine;
 use super::finish::{Results, scale};
 use super::operands::{Left, QuerySums, Right, RightTransposed, Room};
@@ -107,7 +107,7 @@ impl EngineOp for Piece<'_> {
                 let longest = pass.pack_keys(&keys);
                 pass.attend(&keys, longest);
             }
-            pass.finish(self.results);
+            engine.run(Finish { pass: &mut pass, results: self.results });
         }
     }
 }
@@ -305,12 +305,8 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 if let Some(before) = waiting.take() {
                     before.run(engine, other, values, sums);
                 }
-                for i in 0..block.count {
-                    let rescale = softmax.row(engine, b, block, i, room, keys.start, columns, longest);
-                    if rescale != 1.0 && weigh.accumulate {
-                        scale(engine.simd(), rescale, sums.row_mut(b * E::QUERIES + i));
-                    }
-                }
+                let first_key = keys.start;
+                engine.run(Rows { softmax, b, block, room, first_key, columns, longest, sums, weigh });
                 weigh.run(engine, room, values, sums);
             }
             std::mem::swap(&mut room, &mut other);
@@ -358,6 +354,19 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 }
             }
         }
+    }
+}
+
+/// [`UnitForward::finish`] as a function of its own.
+struct Finish<'a, 'b, E> {
+    pass: &'a mut UnitForward<'b, E>,
+    results: &'a Results<'a>,
+}
+
+impl<E: Engine> BlockTask<E> for Finish<'_, '_, E> {
+    #[inline(always)]
+    fn eval(self, _: E) {
+        self.pass.finish(self.results);
     }
 }
 
@@ -462,6 +471,33 @@ impl Softmax<'_> {
         };
         self.is_bad[at] |= rescale.is_none();
         rescale.unwrap_or(1.0)
+    }
+}
+
+/// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own, as other parts of a pass are.
+struct Rows<'a, 'b, E> {
+    softmax: &'a mut Softmax<'b>,
+    b: usize,
+    block: &'a QueryBlock,
+    room: &'a mut Room<'b, E>,
+    first_key: usize,
+    columns: Columns,
+    longest: f32,
+    sums: &'a mut QuerySums<'b, E>,
+    /// What follows.
+    weigh: ValueProduct,
+}
+
+impl<E: Engine> BlockTask<E> for Rows<'_, '_, E> {
+    #[inline(always)]
+    fn eval(self, engine: E) {
+        let Rows { softmax, b, block, room, first_key, columns, longest, sums, weigh } = self;
+        for i in 0..block.count {
+            let rescale = softmax.row(engine, b, block, i, room, first_key, columns, longest);
+            if rescale != 1.0 && weigh.accumulate {
+                scale(engine.simd(), rescale, sums.row_mut(b * E::QUERIES + i));
+            }
+        }
     }
 }
 
