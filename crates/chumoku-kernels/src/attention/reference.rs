@@ -24,7 +24,7 @@ pub struct Row {
 
 /// The keys that causality and the window let query `i` of sequence `s` see.
 pub fn attention_keys<T: Element>(args: &Attention<T>, s: usize, i: usize) -> Range<usize> {
-    args.range(s, i)
+    args.problem.range(s, i)
 }
 
 /// Scores, softmax, dropout and weighted sum of query `i` of head `h` in sequence `s`.
