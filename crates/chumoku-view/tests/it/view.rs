@@ -331,7 +331,9 @@ fn a_large_page_holds_the_first_head_exactly_and_the_others_as_bytes() {
 
 #[test]
 fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
-    let mut e = crate::common::deep(&["a", "word", "of", "several", "tokens"], false);
+    // Many heads and words: random heads as wide as those of few would be take a minute.
+    let words = ["a", "word", "of", "several", "tokens"].repeat(8);
+    let mut e = crate::common::deep_of([8, 12], &words, false);
     let (maps, tokens) = (e.layers * e.heads, e.pieces.len());
     let with_dim = |e: &mut Explanation, dim: usize| {
         let depth = e.depth.as_mut().expect("queries and keys");
