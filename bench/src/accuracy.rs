@@ -1,114 +1,154 @@
-//! Test accuracy of the defaults on real data: what `chumoku train` does, for several seeds.
-//!
-//! ```text
-//! cargo run --release -p bench -- accuracy FOLDER [--sets sst2,trec] [--seeds 1,2,3] [--threads 2]
-//!     [--precision medium] [--from ENCODER] [--keep MODELS]
-//! ```
+//! Training on real data with the defaults of `chumoku train`: test accuracy for several seeds, or time and accuracy of the
+//! n-gram model alone, from the files to the written folder.
 //!
 //! FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*` in any format that Chumoku
-//! reads. One JSON object a run, then one with the means of each set. `--from` fine-tunes a pretrained encoder.
-//! `--keep` leaves the models as `MODELS/SET-SEED`.
+//! reads. `accuracy` prints one JSON object a run, then one with the means of each set. `--from` fine-tunes a pretrained
+//! encoder. `--keep` leaves the models as `MODELS/SET-SEED`.
+//!
+//! `ngrams` prints one JSON object a set, with the median, least and most seconds. `--stages` tells on standard error when
+//! each step of the training began. `peers/fasttext_classify.py --rounds 3` times fastText on the same rows, and
+//! `peers/made_news.py` makes long Japanese texts.
 
+use crate::flags::Flags;
+use crate::side::median;
 use chumoku::Precision;
 use chumoku::data::{Dataset, ReadOptions, load_labelled};
-use chumoku::train::{TrainOptions, Training, TrainingData, train};
-use serde_json::{Map, Value, json};
+use chumoku::train::{Event, Training, TrainingData, train, train_ngram_classifier};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What is measured of a run: percentages on the test rows, then the weights of the two halves, then seconds.
-const FIGURES: [&str; 9] = [
-    "accuracy",
-    "macro_f1",
-    "attention_accuracy",
-    "attention_macro_f1",
-    "ngrams_accuracy",
-    "ngrams_macro_f1",
-    "blend_attention",
-    "blend_ngrams",
-    "seconds",
+/// The figures of a run in `metrics.json`: percentages on the test rows, then the weights of the two ensemble members.
+const FIGURES: [(&str, &str, f64); 8] = [
+    ("accuracy", "/accuracy", 100.0),
+    ("macro_f1", "/macro_f1", 100.0),
+    ("attention_accuracy", "/parts/attention/accuracy", 100.0),
+    ("attention_macro_f1", "/parts/attention/macro_f1", 100.0),
+    ("ngrams_accuracy", "/parts/ngrams/accuracy", 100.0),
+    ("ngrams_macro_f1", "/parts/ngrams/macro_f1", 100.0),
+    ("blend_attention", "/blend/attention", 1.0),
+    ("blend_ngrams", "/blend/ngrams", 1.0),
 ];
 
-/// Where the file of a set is whose name starts with `stem.`.
-fn file(folder: &Path, stem: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?.flatten();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    found.sort();
-    found.into_iter().find(|path| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.split('.').next() == Some(stem))
-    })
+/// Data sets: a name and a folder of each.
+struct Sets(Vec<(String, PathBuf)>);
+
+impl Sets {
+    fn new(flags: &mut Flags) -> Result<Sets, String> {
+        let folder = PathBuf::from(flags.positional("a folder of data sets")?);
+        let sets = flags.list::<String>("--sets")?;
+        let sets = sets
+            .unwrap_or_else(|| ["sst2", "trec", "banking77", "ja_jrte_sentiment", "imdb"].map(String::from).to_vec());
+        Ok(Sets(sets.into_iter().map(|set| (set.clone(), folder.join(set))).collect()))
+    }
+
+    /// The rows of a set.
+    fn read(folder: &Path) -> Result<TrainingData, String> {
+        let training = load(folder, "train")?.ok_or(format!("{}: there is no train file", folder.display()))?;
+        let [valid, test] = [load(folder, "dev")?, load(folder, "test")?];
+        TrainingData::new(&training, valid.as_ref(), test.as_ref()).map_err(|error| error.to_string())
+    }
 }
 
-/// The file of a set whose name starts with `stem.`, read; none if there is none.
-pub(crate) fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
+/// Reads the file whose name starts with `stem.`, if there is one.
+fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_of_stem =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().split('.').next() == Some(stem));
     let mut options = ReadOptions::default();
     options.require_label = true;
-    file(folder, stem).map(|path| load_labelled(&path, &options).map_err(|error| error.to_string())).transpose()
+    let file = entries.filter(is_of_stem).min();
+    file.map(|path| load_labelled(&path, &options).map_err(|error| error.to_string())).transpose()
 }
 
-/// Runs every set with every seed.
-pub(crate) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> {
-    let folder = PathBuf::from(args.next().ok_or("expected a folder of data sets")?);
-    let mut sets: Vec<String> = ["sst2", "trec", "banking77", "ja_jrte_sentiment", "imdb"].map(String::from).to_vec();
-    let (mut seeds, mut threads, mut precision) = (vec![1u64, 2, 3], 2usize, TrainOptions::default().precision);
-    let (mut keep, mut from) = (None, None);
-    while let Some(flag) = args.next() {
-        let value = args.next().ok_or(format!("{flag}: expected a value"))?;
-        let wrong = |_| format!("{flag}: expected numbers, got {value}");
-        match flag.as_str() {
-            "--sets" => sets = value.split(',').map(String::from).collect(),
-            "--seeds" => seeds = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?,
-            "--precision" => {
-                precision = Precision::named(&value).ok_or(format!("{flag}: no level is called {value}"))?
-            }
-            "--from" => from = Some(PathBuf::from(&value)),
-            "--keep" => keep = Some(PathBuf::from(&value)),
-            "--threads" => threads = value.parse().map_err(wrong)?,
-            _ => return Err(format!("unknown flag {flag}")),
-        }
-    }
+/// Trains on every set with every seed.
+pub(crate) fn run(mut flags: Flags) -> Result<(), String> {
+    let sets = Sets::new(&mut flags)?;
+    let seeds = flags.list::<u64>("--seeds")?.unwrap_or(vec![1, 2, 3]);
+    let precision = flags.named("--precision", Precision::named)?;
+    let [from, keep] = [flags.value::<PathBuf>("--from")?, flags.value("--keep")?];
+    flags.start_threads()?;
     chumoku::keep_freed_memory();
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| error.to_string())?;
-    for set in &sets {
-        let at = folder.join(set);
-        let training = load(&at, "train")?.ok_or(format!("{}: there is no train file", at.display()))?;
-        let (valid, test) = (load(&at, "dev")?, load(&at, "test")?);
-        let data = TrainingData::new(&training, valid.as_ref(), test.as_ref()).map_err(|error| error.to_string())?;
-        let mut all: Vec<[f64; FIGURES.len()]> = Vec::new();
+    for (set, folder) in &sets.0 {
+        let data = Sets::read(folder)?;
+        let mut all: Vec<Vec<f64>> = Vec::new();
         for &seed in &seeds {
             let passing = tempfile::tempdir().map_err(|error| error.to_string())?;
             let out = keep.as_ref().map_or(passing.path().to_owned(), |keep| keep.join(format!("{set}-{seed}")));
             let start = Instant::now();
             let mut training = Training::to(&out);
             training.options.seed = seed;
-            training.options.precision = precision;
+            training.options.precision = precision.unwrap_or(training.options.precision);
             training.options.from.clone_from(&from);
-            let outcome = train(&data, training).map_err(|error| error.to_string())?;
-            let [attention, ngrams, _] = &outcome.parts;
-            let seconds = start.elapsed().as_secs_f64();
-            let blend = outcome.model.config().blend;
-            let percentages = [&outcome.test, attention, ngrams].map(|scores| [scores.accuracy, scores.macro_f1]);
-            let percentages = percentages.as_flattened().iter().map(|share| 100.0 * share);
-            let figures: Vec<f64> =
-                percentages.chain([f64::from(blend.attention), f64::from(blend.ngrams), seconds]).collect();
-            let figures = figures.try_into().expect("six percentages, two weights and the seconds");
-            println!("{}", line(set, &seed.to_string(), figures));
-            if let Some(scratch) = &outcome.from_scratch {
-                println!("{}", json!({ "set": set, "seed": seed, "from_scratch_accuracy": 100.0 * scratch.accuracy }));
+            let metrics = train(&data, training).map_err(|error| error.to_string())?.metrics;
+            let figure = |path: &str| metrics.pointer(path).and_then(Value::as_f64);
+            let figures = FIGURES.iter().map(|(_, path, unit)| figure(path).map_or(f64::NAN, |x| unit * x));
+            all.push(figures.chain([start.elapsed().as_secs_f64()]).collect());
+            println!("{}", line(set, &seed.to_string(), &all[all.len() - 1]));
+            if let Some(accuracy) = figure("/parts/from_scratch/accuracy") {
+                println!("{}", json!({ "set": set, "seed": seed, "from_scratch_accuracy": 100.0 * accuracy }));
             }
-            all.push(figures);
         }
-        let mean = std::array::from_fn(|i| all.iter().map(|figures| figures[i]).sum::<f64>() / all.len() as f64);
-        println!("{}", line(set, "mean", mean));
+        let means = (0..=FIGURES.len()).map(|i| all.iter().map(|figures| figures[i]).sum::<f64>() / all.len() as f64);
+        println!("{}", line(set, "mean", &means.collect::<Vec<_>>()));
     }
     Ok(())
 }
 
-fn line(set: &str, seed: &str, figures: [f64; FIGURES.len()]) -> String {
-    let isa = chumoku::active_isa().name();
-    let mut line: Map<String, Value> = Map::from_iter(
-        [("set", set), ("seed", seed), ("isa", isa)].map(|(name, value)| (name.to_owned(), json!(value))),
-    );
-    line.extend(FIGURES.iter().zip(figures).map(|(name, x)| (name.to_string(), json!((1e2 * x).round() / 1e2))));
-    Value::Object(line).to_string()
+/// The JSON object of figures, whose last is the seconds.
+fn line(set: &str, seed: &str, figures: &[f64]) -> Value {
+    let mut line = json!({ "set": set, "seed": seed, "isa": chumoku::active_isa().name() });
+    for (name, x) in FIGURES.iter().map(|(name, ..)| *name).chain(["seconds"]).zip(figures) {
+        line[name] = json!((1e2 * x).round() / 1e2);
+    }
+    line
+}
+
+/// Trains the n-gram model on every set.
+pub(crate) fn ngrams(mut flags: Flags) -> Result<(), String> {
+    let sets = Sets::new(&mut flags)?;
+    let (rounds, has_stages) = (flags.number("--rounds", 3)?, flags.is_given("--stages"));
+    let threads = flags.start_threads()?;
+    chumoku::keep_freed_memory();
+    for (set, folder) in &sets.0 {
+        let (mut seconds, mut metrics) = (Vec::new(), Value::Null);
+        for _ in 0..rounds {
+            let passing = tempfile::tempdir().map_err(|error| error.to_string())?;
+            let start = Instant::now();
+            let tell = |line: &str| {
+                if has_stages {
+                    eprintln!("{set} {:7.3} s  {line}", start.elapsed().as_secs_f64());
+                }
+            };
+            tell("reading the files");
+            let data = Sets::read(folder)?;
+            tell("training");
+            let mut training = Training::to(passing.path());
+            training.observe = Box::new(|event: Event<'_>| match event {
+                Event::Said(_, line) | Event::Working(_, line) => tell(&line),
+                _ => {}
+            });
+            metrics = train_ngram_classifier(&data, training).map_err(|error| error.to_string())?.metrics;
+            tell("written");
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+        seconds.sort_by(f64::total_cmp);
+        let rounded = |x: f64| (1e3 * x).round() / 1e3;
+        let percent = |name: &str| metrics[name].as_f64().map(|share| (1e4 * share).round() / 1e2);
+        let line = json!({
+            "set": set,
+            "accuracy": percent("accuracy"),
+            "macro_f1": percent("macro_f1"),
+            "valid_log_loss": metrics["valid"]["log_loss"],
+            "features": metrics["features"],
+            "c": metrics["c"],
+            "median_seconds": rounded(median(&seconds)),
+            "min_seconds": rounded(seconds[0]),
+            "max_seconds": rounded(seconds[rounds - 1]),
+            "runs": rounds,
+            "threads": threads,
+        });
+        println!("{line}");
+    }
+    Ok(())
 }

@@ -2,60 +2,57 @@
 //!
 //! ```text
 //! cargo run --release -p bench -- all [--python PATH] [--isa avx2] [--threads 2] [--rounds 3] [--only WORD,…]
-//! cargo run --release -p bench -- attention [--only PART,…] [--threads 2,1] [--rounds 3] [--python PATH] [--no-rust]
-//! cargo run --release -p bench -- product [--threads 2]
-//! cargo run --release -p bench -- accuracy FOLDER …
-//! cargo run --release -p bench -- embed FOLDER TEXTS [--threads 2] [--precision high]
+//! cargo run --release -p bench -- attention [--only PART,…] [--threads 2,1] [--rounds 3] [--python PATH] [--isa avx2] [--no-rust]
+//! cargo run --release -p bench -- accuracy FOLDER [--sets sst2,trec] [--seeds 1,2,3] [--threads 2] [--precision medium]
+//!     [--from ENCODER] [--keep MODELS]
 //! cargo run --release -p bench -- ngrams FOLDER [--sets sst2,trec] [--threads 2] [--rounds 3] [--stages]
-//! cargo run --release -p bench -- pages --python PATH …
-//! cargo run --release -p bench -- pictures
+//! cargo run --release -p bench -- embed FOLDER TEXTS [--threads 2] [--precision high]
+//! cargo run --release -p bench -- pages --python PATH [--scripts FOLDER] [--tokens 16,128,512] [--runs 5] [--timeout 120]
+//!     [--wait 0] [--keep FOLDER] [--no-peer]
+//! cargo run --release -p bench -- pictures [--count 100] [--runs 3] [--keep FOLDER]
 //! ```
 //!
-//! `all` prints what is reached of what is asked, and ends with exit code 1 where anything falls short: see `all.rs`.
-//! `attention` prints figures beside those of peers, as Markdown for `record/`: see `attention.rs`.
-//! `product` times the matrix product alone, as `peers/torch_gemm.py` does.
-//! `accuracy` measures the defaults of `chumoku train` on real data: see `accuracy.rs`.
+//! `all` prints what is reached of what is promised, and ends with exit code 1 if anything falls short: see `speed.rs`.
+//! `attention` prints figures beside those of peers, as Markdown for `record/`: see `speed.rs`.
+//! `accuracy` measures the defaults of `chumoku train` on real data, `ngrams` times the n-gram model: see `accuracy.rs`.
 //! `embed` times one text after another through a pretrained encoder: see `embed.rs`.
-//! `ngrams` times the training of the n-gram model: see `ngrams.rs`.
 //! `pages` measures pages of attention in a browser, ours and BertViz's, `pictures` draws heatmaps: see `pages.rs`.
 
 mod accuracy;
-mod all;
-mod attention;
-mod bandwidth;
 mod embed;
-mod ngrams;
+mod flags;
 mod pages;
-mod product;
 mod programs;
 mod side;
+mod speed;
 
-fn main() -> std::process::ExitCode {
+use flags::Flags;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
-    let result = match args.next().as_deref() {
-        Some("all") => match all::run(args) {
-            Ok(true) => Ok(()),
-            Ok(false) => return std::process::ExitCode::FAILURE,
-            Err(problem) => Err(problem),
-        },
-        Some("attention") => attention::run(args),
-        Some("product") => product::run(args),
-        Some("accuracy") => accuracy::run(args),
-        Some("embed") => embed::run(args),
-        Some("ngrams") => ngrams::run(args),
-        Some("pages") => pages::run(args),
-        Some("pictures") => pages::pictures(args),
+    let command = args.next().unwrap_or_default();
+    let flags = Flags::new(args);
+    let result = match &*command {
+        "all" => speed::run(flags, true),
+        "attention" => speed::run(flags, false),
+        "accuracy" => accuracy::run(flags).map(|()| true),
+        "ngrams" => accuracy::ngrams(flags).map(|()| true),
+        "embed" => embed::run(flags).map(|()| true),
+        "pages" => pages::run(flags).map(|()| true),
+        "pictures" => pages::pictures(flags).map(|()| true),
         _ => Err(
-            "expected `all`, `attention`, `product`, `accuracy`, `embed`, `ngrams`, `pages` or `pictures`; `chumoku \
-                  bench` times Chumoku alone"
+            "expected `all`, `attention`, `accuracy`, `ngrams`, `embed`, `pages` or `pictures`; `chumoku bench` times \
+                  Chumoku alone"
                 .into(),
         ),
     };
     match result {
-        Ok(()) => std::process::ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
             eprintln!("error: {problem}");
-            std::process::ExitCode::from(2)
+            ExitCode::from(2)
         }
     }
 }

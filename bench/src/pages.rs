@@ -1,18 +1,14 @@
 //! Pages and pictures of attention: ours beside BertViz's, of the same weights.
 //!
-//! ```text
-//! cargo run --release -p bench -- pages --python PATH [--scripts FOLDER] [--tokens 16,128,512] [--runs 5]
-//!     [--timeout 120] [--wait 0] [--keep FOLDER] [--no-peer]
-//! cargo run --release -p bench -- pictures [--count 100] [--runs 3] [--keep FOLDER]
-//! ```
-//!
 //! `pages` writes attention of 12 x 12 heads as a page of ours and as BertViz's two, opens each in headless Chromium
 //! (`peers/measure_page.py`, which says what "drawn" is), and prints a table for `record/`. PATH is a Python with
 //! BertViz, PyTorch and websocket-client, FOLDER of `--scripts` holds the scripts that its pages want
 //! (`peers/README.md`). `pictures` draws heatmaps as PNG files.
 
+use crate::flags::Flags;
 use crate::programs::{load, root, tool};
-use crate::side::{Side, digits, median};
+use crate::side::{Side, digits, median, with_spread};
+use chumoku::data::thousands;
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku_kernels::Philox;
 use chumoku_view::{
@@ -49,8 +45,8 @@ struct Pages {
 }
 
 /// Writes and measures the pages of each length.
-pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
-    let pages = Pages::new(args)?;
+pub(crate) fn run(flags: Flags) -> Result<(), String> {
+    let pages = Pages::new(flags)?;
     let (_temporary, folder) = folder(pages.keep.as_deref())?;
     // First, so that what is missing is said before anything else.
     let (least, mut notes) = pages.least(&folder)?;
@@ -76,37 +72,18 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
 }
 
 impl Pages {
-    fn new(mut args: impl Iterator<Item = String>) -> Result<Pages, String> {
-        let mut pages = Pages {
-            python: "python3".into(),
-            scripts: None,
-            tokens: vec![16, 128, 512],
-            runs: 5,
-            timeout: 120,
-            wait: 0,
-            keep: None,
-            has_peer: true,
+    fn new(mut flags: Flags) -> Result<Pages, String> {
+        let pages = Pages {
+            python: flags.value("--python")?.unwrap_or("python3".into()),
+            scripts: flags.value("--scripts")?,
+            tokens: flags.numbers("--tokens", &[16, 128, 512])?,
+            runs: flags.number("--runs", 5)?,
+            timeout: flags.number("--timeout", 120)?,
+            wait: flags.value("--wait")?.unwrap_or(0),
+            keep: flags.value("--keep")?,
+            has_peer: !flags.is_given("--no-peer"),
         };
-        while let Some(flag) = args.next() {
-            if flag == "--no-peer" {
-                pages.has_peer = false;
-                continue;
-            }
-            let value = args.next().ok_or(format!("{flag}: expected a value"))?;
-            match flag.as_str() {
-                "--python" => pages.python = value.into(),
-                "--scripts" => pages.scripts = Some(value.into()),
-                "--tokens" => {
-                    pages.tokens = value.split(',').map(|text| number(&flag, text)).collect::<Result<_, _>>()?
-                }
-                "--runs" => pages.runs = number(&flag, &value)?,
-                "--timeout" => pages.timeout = number(&flag, &value)?,
-                "--wait" => pages.wait = number(&flag, &value)?,
-                "--keep" => pages.keep = Some(value.into()),
-                _ => return Err(format!("unknown flag {flag}")),
-            }
-        }
-        Ok(pages)
+        flags.end().map(|()| pages)
     }
 
     /// The row of a page in which there is hardly anything, and the versions.
@@ -175,7 +152,7 @@ impl Pages {
         let scripts = self.scripts.as_ref()?;
         let files = ["require.js", "d3.min.js", "jquery.min.js"];
         let bytes = files.iter().filter_map(|name| Some(std::fs::metadata(scripts.join(name)).ok()?.len()));
-        let bytes = thousands(bytes.sum());
+        let bytes = thousands(bytes.sum::<u64>() as usize);
         Some(format!("BertViz's pages load {bytes} bytes of scripts besides, here from disk and not from the network."))
     }
 }
@@ -317,17 +294,10 @@ fn line(tokens: &str, name: &str, report: &Value) -> String {
 }
 
 /// Draws heatmaps in one go: the fonts are loaded, each picture is laid out, drawn, packed and written.
-pub(crate) fn pictures(mut args: impl Iterator<Item = String>) -> Result<(), String> {
-    let (mut count, mut runs, mut keep) = (100, 3, None);
-    while let Some(flag) = args.next() {
-        let value = args.next().ok_or(format!("{flag}: expected a value"))?;
-        match flag.as_str() {
-            "--count" => count = number(&flag, &value)?,
-            "--runs" => runs = number(&flag, &value)?,
-            "--keep" => keep = Some(PathBuf::from(value)),
-            _ => return Err(format!("unknown flag {flag}")),
-        }
-    }
+pub(crate) fn pictures(mut flags: Flags) -> Result<(), String> {
+    let (count, runs) = (flags.number("--count", 100)?, flags.number("--runs", 3)?);
+    let keep = flags.value::<PathBuf>("--keep")?;
+    flags.end()?;
     let (_temporary, folder) = folder(keep.as_deref())?;
     // Texts of 14 to 18 words, every other one Japanese.
     let texts: Vec<Explanation> = (0..10)
@@ -365,8 +335,8 @@ pub(crate) fn pictures(mut args: impl Iterator<Item = String>) -> Result<(), Str
         }
         whole.sort_by(f64::total_cmp);
         loading.sort_by(f64::total_cmp);
-        let spread = format!("{} ({} to {})", digits(median(&whole)), digits(whole[0]), digits(whole[runs - 1]));
-        println!("| {count} | {threads} | {} | {spread} | {} |", digits(median(&loading)), thousands(bytes as u64));
+        let (loading, whole) = (digits(median(&loading)), with_spread(&whole));
+        println!("| {count} | {threads} | {loading} | {whole} | {} |", thousands(bytes));
     }
     println!("\nLoad of the machine at the end: {}", load());
     Ok(())
@@ -400,24 +370,9 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// A number of at least 1.
-fn number(flag: &str, text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n) if n >= 1 => Ok(n),
-        _ => Err(format!("{flag}: expected a number of at least 1, got {text}")),
-    }
-}
-
 /// A rounded number with commas between its thousands, or a dash.
 fn whole(x: Option<f64>) -> String {
-    x.map_or("–".into(), |x| thousands(x.round() as u64))
-}
-
-fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or_default()).collect();
-    groups.join(",")
+    x.map_or("–".into(), |x| thousands(x.round() as usize))
 }
 
 #[cfg(test)]
@@ -465,18 +420,9 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_cannot_be() {
-        let refused = |args: &str| Pages::new(args.split(' ').map(String::from)).err().unwrap();
-        assert!(refused("--tokens 16,0").contains("--tokens"));
-        assert!(refused("--runs").contains("--runs"));
-        assert!(refused("--colour x").contains("--colour"));
-        assert!(pictures(["--count", "no"].map(String::from).into_iter()).unwrap_err().contains("--count"));
-    }
-
-    #[test]
     fn without_python_there_is_a_message() {
         let args = ["--python", "no such program", "--tokens", "2"];
-        let problem = run(args.map(String::from).into_iter()).unwrap_err();
+        let problem = run(Flags::new(args.map(String::from))).unwrap_err();
         assert!(problem.contains("no such program"), "{problem}");
     }
 }

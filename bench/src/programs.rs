@@ -1,21 +1,23 @@
 //! The programs whose speed is compared: the `chumoku` command, built as it stands now, and the scripts of `peers/`.
 
 use crate::side::Side;
+use chumoku_kernels::Isa;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Both of them, and what is set in their environment.
+/// These programs, and the variables of their environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
     chumoku: PathBuf,
     /// A Python that has PyTorch.
     python: Option<PathBuf>,
-    pub(crate) environment: Vec<(&'static str, String)>,
+    environment: Vec<(&'static str, &'static str)>,
 }
 
 impl Programs {
-    /// Builds the command, and looks whether a Python has PyTorch.
-    pub(crate) fn new(python: PathBuf) -> Result<Programs, String> {
+    /// Builds the command, and looks whether a Python has PyTorch. Chumoku uses no instruction set above `isa`, and PyTorch
+    /// none above AVX2 if Chumoku does not.
+    pub(crate) fn new(python: PathBuf, isa: Isa) -> Result<Programs, String> {
         let chumoku = build(&root(), &["-p", "chumoku-cli"], "chumoku")?;
         let mut command = Command::new(&python);
         command.args(["-c", "import torch"]).stderr(Stdio::null());
@@ -23,7 +25,15 @@ impl Programs {
         if !has_torch {
             eprintln!("SKIPPED: PyTorch. Name a Python that has it with --python; bench/peers/README.md tells more");
         }
-        Ok(Programs { chumoku, python: has_torch.then_some(python), environment: Vec::new() })
+        let mut environment = vec![("CHUMOKU_ISA", isa.name())];
+        if isa <= Isa::Avx2 {
+            environment.extend([
+                ("ATEN_CPU_CAPABILITY", "avx2"),
+                ("ONEDNN_MAX_CPU_ISA", "AVX2"),
+                ("MKL_ENABLE_INSTRUCTIONS", "AVX2"),
+            ]);
+        }
+        Ok(Programs { chumoku, python: has_torch.then_some(python), environment })
     }
 
     /// The machine and the versions.
@@ -49,6 +59,13 @@ impl Programs {
     pub(crate) fn ours(&self, what: &str, flags: &str, threads: usize) -> Option<Side> {
         let args = format!("bench {what} {flags} --threads {threads} --json");
         Some(Side::new(&self.chumoku, args.split_whitespace()).with(&self.environment))
+    }
+
+    /// The example of the kernels that times matrix products.
+    pub(crate) fn products(&self, threads: usize) -> Option<Side> {
+        let built = build(&root(), &["-p", "chumoku-kernels", "--example", "gemm_speed"], "gemm_speed");
+        let program = built.map_err(|problem| eprintln!("FAILED: {problem}")).ok()?;
+        Some(Side::new(program, [threads.to_string()]).with(&self.environment))
     }
 
     /// A script of `peers/`.

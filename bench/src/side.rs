@@ -9,7 +9,7 @@ use std::process::Command;
 pub(crate) struct Side {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
-    environment: Vec<(&'static str, String)>,
+    environment: Vec<(&'static str, &'static str)>,
 }
 
 impl Side {
@@ -19,7 +19,7 @@ impl Side {
     }
 
     /// With these in its environment.
-    pub(crate) fn with(self, environment: &[(&'static str, String)]) -> Side {
+    pub(crate) fn with(self, environment: &[(&'static str, &'static str)]) -> Side {
         Side { environment: environment.to_vec(), ..self }
     }
 
@@ -70,11 +70,16 @@ impl Measured {
 
     /// The median, and how far the rounds lie apart.
     pub(crate) fn with_spread(&self, field: &str) -> String {
-        match &self.all(field)[..] {
-            [] => "–".into(),
-            [one] => digits(*one),
-            all @ [first, .., last] => format!("{} ({} to {})", digits(median(all)), digits(*first), digits(*last)),
-        }
+        with_spread(&self.all(field))
+    }
+}
+
+/// The median of numbers in order, and how far they lie apart.
+pub(crate) fn with_spread(sorted: &[f64]) -> String {
+    match sorted {
+        [] => "–".into(),
+        [one] => digits(*one),
+        [first, .., last] => format!("{} ({} to {})", digits(median(sorted)), digits(*first), digits(*last)),
     }
 }
 

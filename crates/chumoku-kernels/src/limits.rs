@@ -35,7 +35,22 @@ impl Limits {
     /// Measures on the instruction set in force.
     pub fn measure() -> Limits {
         let (vectors, blocks) = Limits::of_multipliers();
-        Limits { vectors, blocks, reading: SIZES.map(|size| (size, reading(size))) }
+        Limits { vectors, blocks, reading: SIZES.map(|size| (size, Limits::of_reading(size))) }
+    }
+
+    /// Measures how many bytes a second each thread reads of an array of `bytes` of its own, all threads at once.
+    pub fn of_reading(bytes: usize) -> f64 {
+        // Long enough to be timed.
+        let times = ((1 << 20) / bytes.max(1)).max(1);
+        fastest(|| {
+            let numbers = vec![1.0f32; bytes / size_of::<f32>()];
+            move || {
+                for _ in 0..times {
+                    black_box(isa::dispatch(Read(black_box(&numbers))));
+                }
+                (times * bytes) as f64
+            }
+        })
     }
 
     /// [`Limits::vectors`] and [`Limits::blocks`] alone, which take no memory to measure; reading takes 64 MiB a thread.
@@ -171,21 +186,6 @@ impl BlocksOp for MultiplyBlocks<'_> {
             unsafe { blocks.block::<1>(black_box(product)) };
         }
     }
-}
-
-/// The rate of reading an array of so many bytes.
-fn reading(bytes: usize) -> f64 {
-    // Long enough to be timed.
-    let times = ((1 << 20) / bytes).max(1);
-    fastest(|| {
-        let numbers = vec![1.0f32; bytes / size_of::<f32>()];
-        move || {
-            for _ in 0..times {
-                black_box(isa::dispatch(Read(black_box(&numbers))));
-            }
-            (times * bytes) as f64
-        }
-    })
 }
 
 struct Read<'a>(&'a [f32]);

@@ -49,6 +49,8 @@ fn attention_counts_operations_by_the_rule() {
     assert_eq!(work_of(&["--causal"]), (forward / 2.0, 12.0));
     assert_eq!(work_of(&["--backward"]), (3.5 * forward, 12.0));
     assert_eq!(work_of(&["--batch", "3", "--keys", "24"]), (6.0 * forward, 36.0));
+    // The first query sees its own place, all others also the one before.
+    assert_eq!(work_of(&["--causal", "--window", "1"]), (forward * 23.0 / 144.0, 12.0));
     // The widths of keys and values count by their mean.
     assert_eq!(work_of(&["--value-dim", "16"]), (1.5 * forward, 12.0));
 }

@@ -152,7 +152,7 @@ fn titled(says: &str) -> String {
 }
 
 impl Scene {
-    /// Returns the picture as SVG with texts in the reader's fonts. Pointing at a shape shows its number.
+    /// Returns the picture as SVG with text elements, in the viewer's sans-serif font. Pointing at a shape shows its number.
     #[must_use]
     pub fn to_svg(&self) -> String {
         self.to_source("system-ui, sans-serif", Colours::Fixed)

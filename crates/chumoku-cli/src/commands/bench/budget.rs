@@ -84,28 +84,22 @@ impl Budget {
     }
 
     pub(super) fn text(&self) -> String {
+        let (between, operations): (Vec<&Spent>, Vec<&Spent>) =
+            self.profile.operations.iter().partition(|spent| spent.operation == Operation::BETWEEN);
+        let (small, large): (Vec<&Spent>, Vec<&Spent>) =
+            operations.iter().partition(|spent| self.of_step(spent.seconds) < SMALL * self.whole());
+        let ms = |spent: &[&Spent]| spent.iter().map(|spent| self.of_step(spent.seconds)).sum();
         let mut rows = vec![head()];
-        let (small, large): (Vec<&Spent>, Vec<&Spent>) = self
-            .profile
-            .operations
-            .iter()
-            .filter(|spent| spent.operation != Operation::BETWEEN)
-            .partition(|spent| self.of_step(spent.seconds) < SMALL * self.whole());
         rows.extend(large.iter().map(|spent| self.row(spent)));
         if !small.is_empty() {
             let n = small.len();
-            let ms = small.iter().map(|spent| self.of_step(spent.seconds)).sum();
             let name = tr!("{n} operations below 0.5 %", "0.5 % 未満の {n} 演算");
-            rows.push(self.plain_row(name, ms));
+            rows.push(self.plain_row(name, ms(&small)));
         }
-        let between = self.profile.operations.iter().filter(|spent| spent.operation == Operation::BETWEEN);
-        let between = between.map(|spent| self.of_step(spent.seconds)).sum();
-        rows.push(self.plain_row(tr!("between operations", "演算の間"), between));
+        rows.push(self.plain_row(tr!("between operations", "演算の間"), ms(&between)));
         rows.push(self.plain_row(tr!("threads without work", "待っているスレッド"), self.idle()));
         rows.push(self.plain_row(tr!("in all", "合計"), self.whole()));
-        let limits: Vec<&Spent> =
-            self.profile.operations.iter().filter(|spent| spent.operation != Operation::BETWEEN).collect();
-        let bound: f64 = limits.iter().map(|spent| self.bounds(spent)).map(|[a, b]| a.max(b)).sum();
+        let bound: f64 = operations.iter().map(|spent| self.bounds(spent)).map(|[a, b]| a.max(b)).sum();
         if let Some(all) = rows.last_mut() {
             all[5] = milliseconds(bound);
             all[6] = percent(bound / self.whole());

@@ -1,8 +1,9 @@
-//! Whether an answer is right: samples of it against double precision, few enough to be quick at any length.
+//! Checks samples of an answer against double precision, few enough to be quick at any length.
 
 use super::{GradientsOf, Problem, Results, array};
 use crate::commands::bench::deviation::Deviation;
 use anyhow::Result;
+use chumoku_kernels::reference::attention_keys;
 use chumoku_kernels::{Attention, Element, Heads, HeadsMut, Philox, Precision, Saved, reference};
 use rayon::prelude::*;
 
@@ -17,29 +18,27 @@ where
     let attention = p.attention(inputs, Precision::Highest)?;
     let row_work = p.keys.saturating_mul(p.dim.saturating_add(p.value_dim)).max(1);
     let rows = sample((WORK / row_work).clamp(16, 256));
-    let rows = rows.map(|random| (random(p.batch), random(p.heads), random(p.length)));
+    let rows: Vec<_> = rows.map(|random| [random(p.batch), random(p.heads), random(p.length)]).collect();
     let output = Heads::bhld(&results.output, p.output_shape())?;
-    let Some(g) = &results.gradients else {
-        let of_row = |(s, h, i)| {
-            let expected = reference::attention_row(&attention, s, h, i).output;
-            Deviation::of(doubles(output.row(s, h, i)), &expected)
-        };
-        return Ok(rows.map(of_row).reduce(Deviation::default, Deviation::and));
-    };
-    let saved =
-        Saved { output, log_sum_exp: &[], d_output: Heads::bhld(&g.d_output, p.output_shape())?, d_log_sum_exp: None };
-    let d_query = Heads::bhld(&g.d_query, p.query_shape())?;
-    let of_row = |(s, h, i)| {
-        let expected = reference::attention_row(&attention, s, h, i).output;
-        let d_expected = reference::attention_row_backward(&attention, saved, s, h, i).d_query;
-        [
-            Deviation::of(doubles(output.row(s, h, i)), &expected),
-            Deviation::of(doubles(d_query.row(s, h, i)), &d_expected),
-        ]
-    };
-    let [of_output, of_queries] = rows.map(of_row).reduce(Default::default, sum);
+    let of_output = deviation(&rows, output, |[s, h, i]| reference::attention_row(&attention, s, h, i).output);
+    let Some(g) = &results.gradients else { return Ok(of_output) };
+    let d_output = Heads::bhld(&g.d_output, p.output_shape())?;
+    let saved = Saved { output, log_sum_exp: &[], d_output, d_log_sum_exp: None };
+    let of_queries = deviation(&rows, Heads::bhld(&g.d_query, p.query_shape())?, |[s, h, i]| {
+        reference::attention_row_backward(&attention, saved, s, h, i).d_query
+    });
     let [of_keys, of_values] = key_gradients(p, inputs, g)?;
     Ok([of_queries, of_keys, of_values].into_iter().fold(of_output, Deviation::or_worse))
+}
+
+/// The deviation of these rows, each of a sequence, a head and a place.
+fn deviation<T: Element>(
+    rows: &[[usize; 3]],
+    found: Heads<'_, T>,
+    expected: impl Fn([usize; 3]) -> Vec<f64> + Sync,
+) -> Deviation {
+    let of_row = |&[s, h, i]: &[usize; 3]| Deviation::of(doubles(found.row(s, h, i)), &expected([s, h, i]));
+    rows.par_iter().map(of_row).reduce(Deviation::default, Deviation::and)
 }
 
 /// Checks the gradients of sampled keys and values of one head. Each sums over all queries, so it takes their
@@ -61,26 +60,24 @@ fn key_gradients<T: Element<Sum = f32>>(p: &Problem, inputs: [&[T]; 3], g: &Grad
     attention.forward_with_log_sum_exp(HeadsMut::bhld(&mut output, one.output_shape())?, &mut log_sum_exp)?;
 
     let scale = 1.0 / (p.dim as f64).sqrt();
-    let row =
-        |numbers: &'_ [f32], i: usize, width: usize| -> Vec<f64> { doubles(&numbers[i * width..][..width]).collect() };
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let of_key = |j: usize| {
         let (k, v) = (row(&key, j, p.dim), row(&value, j, p.value_dim));
         let (mut d_key, mut d_value) = (vec![0.0; p.dim], vec![0.0; p.value_dim]);
-        for i in (0..group * p.length).filter(|i| p.sees(i % p.length, j)) {
+        for i in (0..group * p.length).filter(|i| attention_keys(&attention, 0, i % p.length).contains(&j)) {
             let (q, d) = (row(&query, i, p.dim), row(&d_output, i, p.value_dim));
             // p = exp(score − lse), dV_j = Σ p dO_i, dK_j = Σ scale · p (dO_i · v_j − dO_i · o_i) q_i
-            let weight = (scale * dot(&q, &k) - f64::from(log_sum_exp[i])).exp();
-            let d_score = weight * (dot(&d, &v) - dot(&d, &row(&output, i, p.value_dim)));
-            d_key.iter_mut().zip(&q).for_each(|(to, q)| *to += scale * d_score * q);
-            d_value.iter_mut().zip(&d).for_each(|(to, d)| *to += weight * d);
+            let weight = (scale * dot(q, k) - f64::from(log_sum_exp[i])).exp();
+            let d_score = weight * (dot(d, v) - dot(d, row(&output, i, p.value_dim)));
+            d_key.iter_mut().zip(q).for_each(|(to, &q)| *to += scale * d_score * f64::from(q));
+            d_value.iter_mut().zip(d).for_each(|(to, &d)| *to += weight * f64::from(d));
         }
-        let found = |gradients: &[T], width: usize| -> Vec<f64> {
-            let at = gradients.len() - (p.keys - j) * width;
-            doubles(&gradients[at..][..width]).collect()
+        let of = |gradients: &[T], expected: &[f64]| {
+            let at = gradients.len() - (p.keys - j) * expected.len();
+            Deviation::of(doubles(&gradients[at..]), expected)
         };
-        [Deviation::of(found(&g.d_key, p.dim), &d_key), Deviation::of(found(&g.d_value, p.value_dim), &d_value)]
+        [of(&g.d_key, &d_key), of(&g.d_value, &d_value)]
     };
+    let sum = |[a, b]: [Deviation; 2], [c, d]: [Deviation; 2]| [a.and(c), b.and(d)];
     Ok(sample(32).map(|random| of_key(random(p.keys))).reduce(Default::default, sum))
 }
 
@@ -97,8 +94,12 @@ fn sample(count: usize) -> impl ParallelIterator<Item = impl Fn(usize) -> usize>
     })
 }
 
-fn sum(a: [Deviation; 2], b: [Deviation; 2]) -> [Deviation; 2] {
-    [a[0].and(b[0]), a[1].and(b[1])]
+fn row(numbers: &[f32], i: usize, width: usize) -> &[f32] {
+    &numbers[i * width..][..width]
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
 }
 
 fn doubles<T: Element>(numbers: &[T]) -> impl Iterator<Item = f64> {
