@@ -14,7 +14,7 @@ pub struct Date {
 }
 
 /// The months in English, January first.
-pub(crate) const MONTHS: [&str; 12] = [
+pub const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -29,7 +29,7 @@ pub(crate) const MONTHS: [&str; 12] = [
     "December",
 ];
 /// The days of the week in English, Sunday first.
-pub(crate) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The first date that is written: on it Japan took up the Gregorian calendar.
 pub const FIRST: Date = Date { year: 1873, month: 1, day: 1 };

@@ -1,6 +1,6 @@
 //! Dates and times as files write them.
 
-use crate::calendar::{Date, ERAS};
+use crate::calendar::{Date, ERAS, MONTHS};
 
 /// A date, and the hour where a time is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,22 +100,6 @@ fn japanese(text: &str) -> Option<Parts<'_>> {
     Some((date_of(year, month, day)?, rest.strip_prefix('日')?, None))
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-const LONG_MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-
 fn english(text: &str) -> Option<Parts<'_>> {
     let is_gap = |c: char| c.is_whitespace() || c == ',' || c == '-';
     let (mut rest, mut words) = (text, Vec::new());
@@ -129,11 +113,9 @@ fn english(text: &str) -> Option<Parts<'_>> {
     }
     let &[first, second, year] = &words[..] else { return None };
     let month = |word: &str| {
-        let word = word.trim_end_matches('.').to_ascii_lowercase();
-        [MONTHS, LONG_MONTHS]
-            .iter()
-            .find_map(|names| names.iter().position(|name| *name == word))
-            .map(|at| at as i64 + 1)
+        let word = word.trim_end_matches('.');
+        let is_it = |name: &&str| name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word);
+        (1..).zip(MONTHS).find(|(_, name)| is_it(name)).map(|(month, _)| month)
     };
     let day = |word: &str| {
         let bare = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
