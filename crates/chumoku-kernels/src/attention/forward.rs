@@ -107,7 +107,7 @@ impl EngineOp for Piece<'_> {
                 let longest = pass.pack_keys(&keys);
                 pass.attend(&keys, longest);
             }
-            engine.run(Finish { pass: &mut pass, results: self.results });
+            pass.finish(self.results);
         }
     }
 }
@@ -354,19 +354,6 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 }
             }
         }
-    }
-}
-
-/// [`UnitForward::finish`] as a function of its own.
-struct Finish<'a, 'b, E> {
-    pass: &'a mut UnitForward<'b, E>,
-    results: &'a Results<'a>,
-}
-
-impl<E: Engine> BlockTask<E> for Finish<'_, '_, E> {
-    #[inline(always)]
-    fn eval(self, _: E) {
-        self.pass.finish(self.results);
     }
 }
 
