@@ -1,7 +1,8 @@
 //! Attention of numbers whose type is known only when it runs.
 //!
-//! An element type matters where rows are read ([`super::rows`], [`super::decode`], [`super::differentiate`]) and where results are
-//! written ([`super::finish`]). What lies between works on f32 and is compiled once, not for every type: it takes arguments of this file.
+//! An element type matters where rows are read ([`super::rows`], [`super::decode`], [`super::differentiate`]) and where
+//! results are written ([`super::finish`]). What lies between works on f32 and is compiled once, not for every type: it
+//! takes arguments of this file.
 
 use super::heads::{Heads, Layout};
 use super::problem::{Attention, Problem, Saved};

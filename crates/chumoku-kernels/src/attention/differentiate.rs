@@ -150,7 +150,8 @@ struct BlockRows<'a> {
     rows: &'a mut Vec<RowBack>,
 }
 
-/// What [`Unit::rows_of`] does for a block with the numbers of queries, outputs and their gradients: its sums are worth vectors.
+/// What [`Unit::rows_of`] does for a block with the numbers of queries, outputs and their gradients: its sums are worth
+/// vectors.
 struct RowsOf<'a, T> {
     block: BlockRows<'a>,
     numbers: [&'a [T]; 3],

@@ -62,8 +62,8 @@ impl<'a> Results<'a> {
         }
         let first = self.layout.at(s, h, i);
         let rows = PlainRows { first, stride: self.layout.row_stride, width, totals, dropout_factor, sums, cols };
-        // SAFETY: the queries are the caller's alone, as it promises; rows of the output do not overlap, and all of it is borrowed as
-        // long as `self`.
+        // SAFETY: the queries are the caller's alone, as it promises; rows of the output do not overlap, and all of it is
+        // borrowed as long as `self`.
         let is_finite = unsafe {
             match self.output {
                 SharedNumbers::F32(output) => rows.write(simd, output),
@@ -129,14 +129,16 @@ impl<'a> Results<'a> {
         let is_finite = scale(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite {
             let row = (self.plain)(s, h, i);
-            // SAFETY: as above.
+            // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long
+            // as `self`.
             unsafe { self.output.round(at, &row.output) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = row.log_sum_exp as f32;
             }
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long as
+        // `self`.
         unsafe { self.output.narrow(at, sums) };
         if let Some(log_sum_exp) = log_sum_exp {
             *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;

@@ -461,7 +461,7 @@ impl Softmax<'_> {
     }
 }
 
-/// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own, as other parts of a pass are.
+/// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own.
 struct Rows<'a, 'b, E> {
     softmax: &'a mut Softmax<'b>,
     b: usize,
