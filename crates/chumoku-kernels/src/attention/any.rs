@@ -1,7 +1,8 @@
 //! Attention of numbers whose type is known only when it runs.
 //!
-//! An element type matters where rows are read ([`super::rows`], [`super::decode`]) and where results are written
-//! ([`super::finish`]). What lies between works on f32 and is compiled once, not for every type: it takes arguments of this file.
+//! An element type matters where rows are read ([`super::rows`], [`super::decode`], [`super::differentiate`]) and where
+//! results are written ([`super::finish`]). What lies between works on f32 and is compiled once, not for every type: it
+//! takes arguments of this file.
 
 use super::heads::{Heads, Layout};
 use super::problem::{Attention, Problem, Saved};
@@ -27,22 +28,6 @@ impl<'a> AnyHeads<'a> {
     #[inline(always)]
     pub(super) fn dim(&self) -> usize {
         self.layout.dim
-    }
-
-    /// Row `i` of sequence `s` and head `h` as f32: where it lies, or in `buffer`, which is as long.
-    ///
-    /// # Panics
-    /// If there is no such row.
-    #[inline(always)]
-    pub(super) fn row<'b>(&self, (s, h, i): (usize, usize, usize), buffer: &'b mut [f32]) -> &'b [f32]
-    where
-        'a: 'b,
-    {
-        if let Numbers::F32(data) = self.numbers {
-            return &data[self.layout.at(s, h, i)..][..self.layout.dim];
-        }
-        self.widen((s, h, i), buffer);
-        buffer
     }
 
     /// Writes row `i` of sequence `s` and head `h` to `to`, which is as long, as f32.

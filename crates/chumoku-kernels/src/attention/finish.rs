@@ -6,7 +6,7 @@ use super::heads::Layout;
 use super::problem::Forward;
 use super::reference::Row;
 use super::softmax::Running;
-use crate::isa::{Op, Simd};
+use crate::isa::Simd;
 use crate::narrow::{Narrow, SharedNumbers};
 use crate::threads::SharedMut;
 use std::f64::consts::LN_2;
@@ -62,10 +62,14 @@ impl<'a> Results<'a> {
         }
         let first = self.layout.at(s, h, i);
         let rows = PlainRows { first, stride: self.layout.row_stride, width, totals, dropout_factor, sums, cols };
-        let is_finite = match self.output {
-            SharedNumbers::F32(output) => simd.run(WritePlain { rows, output }),
-            SharedNumbers::Bf16(output) => simd.run(WritePlain { rows, output }),
-            SharedNumbers::F16(output) => simd.run(WritePlain { rows, output }),
+        // SAFETY: the queries are the caller's alone, as it promises; rows of the output do not overlap, and all of it is
+        // borrowed as long as `self`.
+        let is_finite = unsafe {
+            match self.output {
+                SharedNumbers::F32(output) => rows.write(simd, output),
+                SharedNumbers::Bf16(output) => rows.write(simd, output),
+                SharedNumbers::F16(output) => rows.write(simd, output),
+            }
         };
         if !is_finite {
             return false;
@@ -125,14 +129,16 @@ impl<'a> Results<'a> {
         let is_finite = scale(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite {
             let row = (self.plain)(s, h, i);
-            // SAFETY: as above.
+            // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long
+            // as `self`.
             unsafe { self.output.round(at, &row.output) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = row.log_sum_exp as f32;
             }
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long as
+        // `self`.
         unsafe { self.output.narrow(at, sums) };
         if let Some(log_sum_exp) = log_sum_exp {
             *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;
@@ -152,26 +158,22 @@ struct PlainRows<'a> {
     cols: usize,
 }
 
-/// What [`Results::finish_plain`] does with the numbers, once for each type and instruction set: it alone makes it, and has been
-/// promised the rows of the output. Returns whether all results are finite.
-struct WritePlain<'a, T> {
-    rows: PlainRows<'a>,
-    output: SharedMut<T>,
-}
-
-impl<T: Narrow> Op for WritePlain<'_, T> {
-    type Output = bool;
+impl PlainRows<'_> {
+    /// Writes the rows to `output`; returns whether all results are finite.
+    ///
+    /// # Safety
+    /// * The rows of the output must be the caller's alone.
+    /// * The memory of the output must still be there.
     #[inline(always)]
-    fn eval<S: Simd>(self, simd: S) -> bool {
-        let PlainRows { first, stride, width, totals, dropout_factor, sums, cols } = self.rows;
+    unsafe fn write<T: Narrow, S: Simd>(self, simd: S, output: SharedMut<T>) -> bool {
+        let PlainRows { first, stride, width, totals, dropout_factor, sums, cols } = self;
         let zero = simd.splat(0.0);
         // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
         let mut zeros = zero;
         for (row, &total) in totals.iter().enumerate() {
             let factor = simd.splat(dropout_factor / total);
-            // SAFETY: rows of the output do not overlap, and these queries are the caller's alone. The output is borrowed until
-            // all tasks are done, and holds numbers.
-            let output = unsafe { self.output.slice(first + row * stride, width) };
+            // SAFETY: there and the caller's alone, as it promises; what is shared is made of slices, which hold numbers.
+            let output = unsafe { output.slice(first + row * stride, width) };
             let sums = sums[row * cols..][..width].chunks_exact(S::LANES);
             for (output, sum) in output.chunks_exact_mut(S::LANES).zip(sums) {
                 let y = simd.mul(simd.load(sum), factor);

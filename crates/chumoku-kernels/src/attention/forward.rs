@@ -107,7 +107,7 @@ impl EngineOp for Piece<'_> {
                 let longest = pass.pack_keys(&keys);
                 pass.attend(&keys, longest);
             }
-            engine.run(Finish { pass: &mut pass, results: self.results });
+            pass.finish(self.results);
         }
     }
 }
@@ -357,19 +357,6 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     }
 }
 
-/// [`UnitForward::finish`] as a function of its own.
-struct Finish<'a, 'b, E> {
-    pass: &'a mut UnitForward<'b, E>,
-    results: &'a Results<'a>,
-}
-
-impl<E: Engine> BlockTask<E> for Finish<'_, '_, E> {
-    #[inline(always)]
-    fn eval(self, _: E) {
-        self.pass.finish(self.results);
-    }
-}
-
 /// What the softmax of a unit's queries knows and gathers. Rows are those of all blocks, [`Engine::QUERIES`] of each.
 struct Softmax<'a> {
     args: &'a AnyAttention<'a>,
@@ -474,7 +461,7 @@ impl Softmax<'_> {
     }
 }
 
-/// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own, as other parts of a pass are.
+/// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own.
 struct Rows<'a, 'b, E> {
     softmax: &'a mut Softmax<'b>,
     b: usize,

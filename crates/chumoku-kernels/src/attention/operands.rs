@@ -50,8 +50,8 @@ impl<'a, E: Engine> Left<'a, E> {
     }
 }
 
-/// [`Left::pack`], which has found that there are at most QUERIES rows, and that `to` is left_size of their depth, a multiple of
-/// 64 bytes from the start of a buffer that is aligned to them.
+/// [`Left::pack`], which has found that there are at most QUERIES rows, and that `to` is left_size of their depth, a
+/// multiple of 64 bytes from the start of a buffer that is aligned to them.
 struct PackLeft<'a> {
     rows: Matrix<'a>,
     to: *mut u8,
@@ -60,7 +60,7 @@ struct PackLeft<'a> {
 impl<E: Engine> BlockTask<E> for PackLeft<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: as was found.
+        // SAFETY: `pack` has found as many rows and as much room as the engine asks for.
         unsafe { engine.pack_left(self.rows, self.to) };
     }
 }
@@ -91,8 +91,8 @@ impl<'a, E: Engine> RightTransposed<'a, E> {
     }
 }
 
-/// [`RightTransposed::pack`], which has found that there are at most KEYS rows; `to` is right_transposed_size of their depth, as
-/// `new` has checked.
+/// [`RightTransposed::pack`], which has found that there are at most KEYS rows; `to` is right_transposed_size of their
+/// depth, as `new` has checked.
 struct PackRightTransposed<'a> {
     rows: Matrix<'a>,
     to: *mut u8,
@@ -101,7 +101,7 @@ struct PackRightTransposed<'a> {
 impl<E: Engine> BlockTask<E> for PackRightTransposed<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: as was found.
+        // SAFETY: `pack` and `new` have found as many rows and as much room as the engine asks for.
         unsafe { engine.pack_right_transposed(self.rows, self.to) };
     }
 }
@@ -141,7 +141,7 @@ struct PackRight<'a> {
 impl<E: Engine> BlockTask<E> for PackRight<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: as was found.
+        // SAFETY: `pack` and `new` have found as many rows and as much room as the engine asks for.
         unsafe { engine.pack_right(self.rows, self.to) };
     }
 }
@@ -442,7 +442,7 @@ struct PackGathered<'a> {
 impl<E: Engine> BlockTask<E> for PackGathered<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: as was found.
+        // SAFETY: `pack` has found as many rows and as much room as the engine asks for.
         unsafe { engine.pack_gathered(self.rows, self.to) };
     }
 }

@@ -46,7 +46,8 @@ pub struct Attention<'a, T: Element> {
     pub(super) problem: Problem<'a, T::Sum>,
 }
 
-/// All that attention is asked for, but for the numbers of queries, keys and values: where they lie, and what is done with them.
+/// All that attention is asked for, but for the numbers of queries, keys and values: where they lie, and what is done
+/// with them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem<'a, S> {
     pub(crate) query: Layout<'a>,

@@ -218,7 +218,8 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     }
 }
 
-/// [`Engine::scores`] of registers, which alone makes it and has been promised the operands: a function of its own for all passes.
+/// [`Engine::scores`] of registers, which alone makes it and has been promised the operands: a function of its own for all
+/// passes.
 struct Scores {
     left: *const u8,
     rows: usize,

@@ -226,7 +226,8 @@ impl<'a> Finish<'a> {
     }
 }
 
-/// A segment to be finished, by one function for all kernels. [`Finish::segment`] alone makes it, whose caller makes the promises.
+/// A segment to be finished, by one function for all kernels. [`Finish::segment`] alone makes it, whose caller makes the
+/// promises.
 struct Segment<'a, 'b> {
     finish: &'a Finish<'b>,
     place: (usize, usize),

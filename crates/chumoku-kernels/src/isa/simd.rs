@@ -96,7 +96,7 @@ pub(crate) unsafe trait Simd: Lanes + Send + Sync + 'static {
     /// Lanes written out.
     fn to_array(self, a: Self::V) -> [f32; 16];
 
-    /// Runs `op` compiled for this instruction set.
+    /// Runs `op` compiled for this instruction set, as a function of its own.
     fn run<O: Op>(self, op: O) -> O::Output;
 
     /// Runs `op` with the size of this set's register tile, as constants: `TILE_ROWS` rows of as many vectors as make

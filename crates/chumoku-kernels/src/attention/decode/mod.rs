@@ -216,8 +216,8 @@ impl Gather<'_> {
             let mut done = 0;
             if let Numbers::Bf16(data) = args.key.numbers {
                 let matrix = Matrix::of(&data[key_rows.first..], count, dim, key_rows.stride);
-                // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, since queries and keys are of one type;
-                // there are at most KEYS keys.
+                // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, since queries and keys are of one
+                // type; there are at most KEYS keys.
                 done = unsafe { products.add(packed, group, matrix, scores) };
             }
             if done < count {

@@ -48,7 +48,8 @@ unsafe fn sums<const COUNT: usize>(block: BlockProduct, first: usize) {
     let (mut a, mut b) = (a.wrapping_add(first * 64), b);
     for _ in 0..steps {
         for pair in 0..PAIRS {
-            // SAFETY: the caller promises steps of two tiles: of A 32 rows of 16 pairs, of B in each half 16 pairs of 16 columns.
+            // SAFETY: the caller promises steps of two tiles: of A 32 rows of 16 pairs, of B in each half 16 pairs of 16
+            // columns.
             unsafe {
                 let columns = b.add(pair * 64);
                 let columns = [load(columns), load(columns.add(TILE))];
