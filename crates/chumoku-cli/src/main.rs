@@ -6,5 +6,7 @@ use std::process::ExitCode;
 static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;
 
 fn main() -> ExitCode {
-    ExitCode::from(chumoku_cli::run(std::env::args_os().collect()).number())
+    let code = chumoku_cli::run(std::env::args_os().collect()).number();
+    chumoku::failpoint::hit("exit");
+    ExitCode::from(code)
 }

@@ -3,7 +3,7 @@
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::train::{LabelScores, Scores, TreeScores};
-use chumoku::{Lang, tr};
+use chumoku::{Lang, sorting, tr};
 use std::fmt::Write;
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
@@ -128,7 +128,7 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
     let n = order.len();
     if n > MOST_CLASSES {
         order.retain(|&class| scores.classes[class].f1 < 1.0);
-        order.sort_by(|&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
+        sorting::by(&mut order, |&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
         let faulty = order.len();
         order.truncate(MOST_CLASSES);
         out += &match faulty {
@@ -163,9 +163,8 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
 
 /// Precision and recall of each label with its threshold, if there is one. `all` says where there are figures of all.
 pub(crate) fn several_labels(scores: &LabelScores, thresholds: &[f32], all: &str) -> String {
-    let mut order: Vec<usize> = (0..scores.of_labels.len()).collect();
-    let n = order.len();
-    order.sort_by_key(|&label| std::cmp::Reverse(scores.of_labels[label].rows));
+    let n = scores.of_labels.len();
+    let mut order = sorting::indices(n, &|a, b| scores.of_labels[b].rows.cmp(&scores.of_labels[a].rows));
     order.truncate(MOST_CLASSES);
     let mut out = String::new();
     if n > MOST_CLASSES {

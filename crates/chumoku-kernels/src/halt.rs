@@ -104,8 +104,15 @@ mod tests {
             let (flag, begun) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
             let work = || {
                 side_by_side(0..1000, |_: u32| {
-                    if begun.fetch_add(1, Ordering::SeqCst) == 10 {
-                        flag.store(true, Ordering::SeqCst);
+                    match begun.fetch_add(1, Ordering::SeqCst) {
+                        0..10 => {}
+                        10 => flag.store(true, Ordering::SeqCst),
+                        // The thread that sets it may be slow.
+                        _ => {
+                            while !flag.load(Ordering::SeqCst) {
+                                std::thread::yield_now();
+                            }
+                        }
                     }
                     for_each(2, usize::MAX, |_| ());
                     Ok::<_, ()>(())

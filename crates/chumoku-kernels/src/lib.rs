@@ -155,6 +155,7 @@ mod memory;
 mod narrow;
 mod norm;
 mod number;
+pub mod parallel;
 mod philox;
 mod profile;
 mod recurrent;

@@ -9,9 +9,6 @@ use rayon::prelude::*;
 
 /// An element whose sums are f32: what the fast kernels read and write.
 pub(crate) trait Narrow: Element<Sum = f32> {
-    /// bf16 terms that hold any of its numbers.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    const TERMS: usize;
     /// The numbers as f32, exactly.
     fn widen(from: &[Self], to: &mut [f32]);
     /// The nearest numbers.
@@ -26,18 +23,15 @@ pub(crate) trait Narrow: Element<Sum = f32> {
     /// # Safety
     /// `to` must be valid for writing `LANES` of them.
     unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V);
-    /// Whether the numbers are bf16.
-    const IS_BF16: bool = false;
     /// Whether the numbers are f32.
     const IS_F32: bool = false;
-    /// The numbers themselves, to be written, if they are f32.
-    fn shared_f32(_: SharedMut<Self>) -> Option<SharedMut<f32>> {
-        None
-    }
+    /// Numbers, whose type is then known only when it runs.
+    fn numbers(of: &[Self]) -> Numbers<'_>;
+    /// The same of numbers that tasks write.
+    fn shared(of: SharedMut<Self>) -> SharedNumbers;
 }
 
 impl Narrow for f32 {
-    const TERMS: usize = 3;
     const IS_F32: bool = true;
     #[inline(always)]
     fn widen(from: &[f32], to: &mut [f32]) {
@@ -57,14 +51,21 @@ impl Narrow for f32 {
         // SAFETY: the caller promises room for LANES numbers, f32.
         unsafe { simd.store_ptr(to, v) }
     }
-    fn shared_f32(numbers: SharedMut<f32>) -> Option<SharedMut<f32>> {
-        Some(numbers)
+    fn numbers(of: &[f32]) -> Numbers<'_> {
+        Numbers::F32(of)
+    }
+    fn shared(of: SharedMut<f32>) -> SharedNumbers {
+        SharedNumbers::F32(of)
     }
 }
 
 impl Narrow for bf16 {
-    const TERMS: usize = 1;
-    const IS_BF16: bool = true;
+    fn numbers(of: &[bf16]) -> Numbers<'_> {
+        Numbers::Bf16(of)
+    }
+    fn shared(of: SharedMut<bf16>) -> SharedNumbers {
+        SharedNumbers::Bf16(of)
+    }
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
         // SAFETY: the caller promises LANES numbers; bf16 is a u16, its bits.
@@ -92,7 +93,12 @@ impl Narrow for bf16 {
 }
 
 impl Narrow for f16 {
-    const TERMS: usize = 2;
+    fn numbers(of: &[f16]) -> Numbers<'_> {
+        Numbers::F16(of)
+    }
+    fn shared(of: SharedMut<f16>) -> SharedNumbers {
+        SharedNumbers::F16(of)
+    }
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
         // SAFETY: the caller promises LANES numbers; f16 is a u16, its bits.
@@ -110,6 +116,97 @@ impl Narrow for f16 {
     #[inline(always)]
     fn narrow(from: &[f32], to: &mut [f16]) {
         to.convert_from_f32_slice(from);
+    }
+}
+
+/// Numbers that are read, of a type that is known only when it runs: what takes these is compiled once. It is matched where the
+/// type matters, which is where numbers are read and written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Numbers<'a> {
+    F32(&'a [f32]),
+    Bf16(&'a [bf16]),
+    F16(&'a [f16]),
+}
+
+impl Numbers<'_> {
+    /// bf16 terms that hold any of these numbers.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn terms(&self) -> usize {
+        match self {
+            Numbers::F32(_) => 3,
+            Numbers::Bf16(_) => 1,
+            Numbers::F16(_) => 2,
+        }
+    }
+
+    /// Bytes of a number.
+    pub(crate) fn size(&self) -> usize {
+        if matches!(self, Numbers::F32(_)) { 4 } else { 2 }
+    }
+}
+
+/// As [`Numbers`], which tasks write, each a part of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SharedNumbers {
+    F32(SharedMut<f32>),
+    Bf16(SharedMut<bf16>),
+    F16(SharedMut<f16>),
+}
+
+impl SharedNumbers {
+    /// The numbers themselves, if they are f32.
+    pub(crate) fn as_f32(self) -> Option<SharedMut<f32>> {
+        if let SharedNumbers::F32(numbers) = self { Some(numbers) } else { None }
+    }
+
+    /// Writes the nearest numbers to `from` from `at` on.
+    ///
+    /// # Safety
+    /// * The memory must still be there.
+    /// * These elements must be the caller's alone.
+    #[inline(always)]
+    pub(crate) unsafe fn narrow(self, at: usize, from: &[f32]) {
+        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        unsafe {
+            match self {
+                SharedNumbers::F32(to) => f32::narrow(from, to.slice(at, from.len())),
+                SharedNumbers::Bf16(to) => bf16::narrow(from, to.slice(at, from.len())),
+                SharedNumbers::F16(to) => f16::narrow(from, to.slice(at, from.len())),
+            }
+        }
+    }
+
+    /// As [`SharedNumbers::narrow`], of double precision: rounded once.
+    ///
+    /// # Safety
+    /// As for [`SharedNumbers::narrow`].
+    pub(crate) unsafe fn round(self, at: usize, from: &[f64]) {
+        fn round<T: Element>(from: &[f64], to: &mut [T]) {
+            to.iter_mut().zip(from).for_each(|(to, &x)| *to = T::of(x));
+        }
+        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        unsafe {
+            match self {
+                SharedNumbers::F32(to) => round(from, to.slice(at, from.len())),
+                SharedNumbers::Bf16(to) => round(from, to.slice(at, from.len())),
+                SharedNumbers::F16(to) => round(from, to.slice(at, from.len())),
+            }
+        }
+    }
+
+    /// Sets `count` numbers from `at` on to 0.
+    ///
+    /// # Safety
+    /// As for [`SharedNumbers::narrow`].
+    pub(crate) unsafe fn clear(self, at: usize, count: usize) {
+        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        unsafe {
+            match self {
+                SharedNumbers::F32(to) => to.slice(at, count).fill(0.0),
+                SharedNumbers::Bf16(to) => to.slice(at, count).fill(bf16::ZERO),
+                SharedNumbers::F16(to) => to.slice(at, count).fill(f16::ZERO),
+            }
+        }
     }
 }
 

@@ -293,12 +293,20 @@ fn add(operation: Operation, change: impl FnOnce(&mut Spent)) {
 mod tests {
     use super::*;
     use crate::threads::{for_each, side_by_side};
-    use std::thread::sleep;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread::{sleep, yield_now};
 
-    const TIME: Duration = Duration::from_millis(20);
+    const TIME: Duration = Duration::from_millis(5);
 
-    fn sleeping(name: &'static str) -> (Operation, Cost) {
+    fn named(name: &'static str) -> (Operation, Cost) {
         (Operation::new(name, [3, 4]), Cost::of_products(7, Some(2), 1000))
+    }
+
+    /// Seconds that some work took at least: a thread may be kept waiting before and after it.
+    fn timed(work: impl FnOnce()) -> f64 {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64()
     }
 
     /// In one test, since there is one profile at a time.
@@ -308,48 +316,76 @@ mod tests {
         let found = |profile: &Profile, name: &str| {
             profile.operations.iter().find(|spent| spent.operation.name == name).cloned().unwrap()
         };
+        // Rounding of sums in double precision.
+        let small = 1e-9;
 
-        // One inside another.
+        // One inside another: each has the time that it is timed inside, and no more than is timed around it.
+        let [mut between_least, mut outer_least, mut inner_least] = [0.0; 3];
+        let [mut outer_most, mut inner_most] = [0.0; 2];
+        let start = Instant::now();
         let ((), profile) = super::profile(|| {
-            sleep(TIME);
-            let _outer = operation(|| sleeping("outer"));
-            sleep(TIME);
-            for _ in 0..2 {
-                let _inner = operation(|| sleeping("inner"));
-                sleep(TIME);
-            }
+            between_least = timed(|| sleep(TIME));
+            outer_most = timed(|| {
+                let _outer = operation(|| named("outer"));
+                for _ in 0..2 {
+                    outer_least += timed(|| sleep(TIME));
+                    inner_most += timed(|| {
+                        let _inner = operation(|| named("inner"));
+                        inner_least += timed(|| sleep(TIME));
+                    });
+                }
+            });
         });
+        let whole = start.elapsed().as_secs_f64();
         let [between, outer, inner] = ["between operations", "outer", "inner"].map(|name| found(&profile, name));
-        let time = TIME.as_secs_f64();
-        // A thread that sleeps may sleep longer.
-        for (spent, least) in [(&between, time), (&outer, time), (&inner, 2.0 * time)] {
-            assert!(spent.seconds >= least && spent.seconds < least + 2.0 * time, "{spent:?}");
+        for (spent, least, most) in [
+            (&between, between_least, whole - outer_least - inner_least),
+            (&outer, outer_least, outer_most - inner_least),
+            (&inner, inner_least, inner_most),
+        ] {
+            assert!(spent.seconds >= least - small && spent.seconds <= most + small, "{least} {most}: {spent:?}");
         }
         assert_eq!((inner.calls, inner.multiply_adds, inner.multiplied), (2, 14, 42));
         assert_eq!((inner.operation.sizes, inner.multiplier, inner.bytes[10]), ([3, 4], Multiplier::Blocks, 2000));
         assert_eq!(inner.bytes.iter().sum::<u64>(), 2000);
         let sum: f64 = profile.operations.iter().map(|spent| spent.seconds).sum();
-        assert!((sum - profile.seconds).abs() < 1e-3 * profile.seconds + 1e-4, "{sum} of {}", profile.seconds);
+        assert!(sum <= profile.seconds + small && profile.seconds <= whole, "{sum}, {profile:?} of {whole}");
         assert!(profile.operations.is_sorted_by(|a, b| a.seconds >= b.seconds));
 
         // Shared out: what another thread does is the operation's, waiting is nobody's.
+        let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let has_left = || super::found().values().any(|spent| spent.operation.name == "shared" && spent.seconds > 0.0);
         let ((), profile) = pool.install(|| {
             super::profile(|| {
-                let _shared = operation(|| sleeping("shared"));
-                for_each(2, usize::MAX, |i| sleep(TIME * (1 + 2 * i as u32)));
+                let _shared = operation(|| named("shared"));
+                for_each(2, usize::MAX, |_| {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    while begun.load(Ordering::SeqCst) < 2 {
+                        yield_now();
+                    }
+                    sleep(TIME);
+                    // The second goes on when the first has nothing left to do.
+                    if ended.fetch_add(1, Ordering::SeqCst) == 1 {
+                        while !has_left() {
+                            yield_now();
+                        }
+                        sleep(4 * TIME);
+                    }
+                });
             })
         });
         let shared = found(&profile, "shared");
-        assert!(shared.seconds >= 4.0 * time && shared.calls == 1, "{profile:?}");
+        let time = TIME.as_secs_f64();
+        assert!(shared.seconds >= 6.0 * time && shared.calls == 1, "{profile:?}");
         assert_eq!((shared.meetings, shared.pieces), (1, 2));
-        assert!(shared.seconds <= 2.0 * profile.seconds - 0.5 * time, "waiting counts: {profile:?}");
+        assert!(shared.seconds <= 2.0 * profile.seconds - 4.0 * time, "waiting counts: {profile:?}");
 
         // Side by side: what is between the operations of a part is named so.
         let (sums, profile) = pool.install(|| {
             super::profile(|| {
                 side_by_side(0..2u32, |i| {
                     sleep(TIME);
-                    let _part = operation(|| sleeping("part"));
+                    let _part = operation(|| named("part"));
                     for_each(2, usize::MAX, |_| sleep(TIME));
                     Ok::<_, ()>(i + 1)
                 })
@@ -362,8 +398,8 @@ mod tests {
 
         // A profile inside another finds nothing, and spoils nothing.
         let (inner, outer) = super::profile(|| {
-            let inner = super::profile(|| drop(operation(|| sleeping("one")))).1;
-            drop(operation(|| sleeping("two")));
+            let inner = super::profile(|| drop(operation(|| named("one")))).1;
+            drop(operation(|| named("two")));
             inner
         });
         assert!(inner.operations.is_empty());

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Work below this many elementary operations is done on the calling thread: waking another costs more.
@@ -123,38 +123,55 @@ struct Item<T, R> {
     made: Option<R>,
 }
 
-/// As [`side_by_side`], by so many threads.
+/// Runs [`side_by_side`] on the given number of threads.
 fn among<T: Send, R: Send, E: Send>(
     threads: usize,
     items: Vec<T>,
     f: impl Fn(T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let crew = Arc::new(Crew { threads, left: AtomicUsize::new(items.len()), running: AtomicUsize::new(0) });
-    if items.len() <= 1 || threads <= 1 {
+    let each: Vec<Mutex<Item<T, Result<R, E>>>> =
+        items.into_iter().map(|item| Mutex::new(Item { given: Some(item), made: None })).collect();
+    // An error ends the work only where one thread does it all: others have begun the next items by then.
+    let failed = AtomicBool::new(false);
+    share_items(threads, each.len(), &|i| {
+        let item = each[i].lock().unwrap_or_else(PoisonError::into_inner).given.take();
+        let made = item.map(&f);
+        if made.as_ref().is_some_and(Result::is_err) {
+            failed.store(true, Ordering::Relaxed);
+        }
+        each[i].lock().unwrap_or_else(PoisonError::into_inner).made = made;
+        !failed.load(Ordering::Relaxed)
+    });
+    each.into_iter().filter_map(|item| item.into_inner().unwrap_or_else(PoisonError::into_inner).made).collect()
+}
+
+/// Calls `run` with the number of each item, in [`Crew::run`]. A single thread stops once `run` returns `false`.
+///
+/// It takes a pointer to the closure, so that it is compiled once for all callers.
+fn share_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync)) {
+    let crew = Arc::new(Crew { threads, left: AtomicUsize::new(count), running: AtomicUsize::new(0) });
+    if count <= 1 || threads <= 1 {
         // On a thread of the pool: from outside, each operation would have to wake the pool and wait for it.
-        return rayon::scope(|_| items.into_iter().map(|item| crew.run(|| f(item))).collect());
+        rayon::scope(|_| {
+            let _ = (0..count).all(|i| crew.run(|| run(i)));
+        });
+        return;
     }
-    profile::shared(items.len());
+    profile::shared(count);
     let operation = profile::current().map(|_| Operation::BETWEEN);
     let _waiting = profile::waiting();
     let (next, flag) = (AtomicUsize::new(0), Flag::current());
-    let each: Vec<Mutex<Item<T, Result<R, E>>>> =
-        items.into_iter().map(|item| Mutex::new(Item { given: Some(item), made: None })).collect();
     rayon::scope(|scope| {
-        for _ in 0..threads.min(each.len()) {
+        for _ in 0..threads.min(count) {
             scope.spawn(|_| {
                 let _between = profile::go_on(operation);
                 let _same = flag.enter();
-                while let Some(place) = each.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let item = place.lock().unwrap_or_else(PoisonError::into_inner).given.take();
-                    let made = item.map(|item| crew.run(|| f(item)));
-                    place.lock().unwrap_or_else(PoisonError::into_inner).made = made;
+                while let Some(i) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < count) {
+                    crew.run(|| run(i));
                 }
             });
         }
     });
-    // Each has been made: the scope ends with all of them, or with the panic of one.
-    each.into_iter().filter_map(|place| place.into_inner().unwrap_or_else(PoisonError::into_inner).made).collect()
 }
 
 /// How many threads the operations called here may use.
@@ -307,18 +324,20 @@ impl<T> SharedMut<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
     fn in_pool_of<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
     }
 
+    /// How long anything is waited for: it comes in a moment where the machine does nothing else.
+    const PATIENCE: Duration = Duration::from_secs(180);
+
     /// Waits for what other threads do.
     fn wait_until(is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
-            assert!(start.elapsed() < Duration::from_secs(20), "it does not come to that");
+            assert!(start.elapsed() < PATIENCE, "it does not come to that");
             std::thread::yield_now();
         }
     }
@@ -390,7 +409,9 @@ mod tests {
             let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let watched = |i: u32| {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(2));
+                // Two do run at a time, whichever comes first; a third would have time to come.
+                wait_until(|| most.load(Ordering::SeqCst) > 1);
+                std::thread::sleep(Duration::from_millis(1));
                 running.fetch_sub(1, Ordering::SeqCst);
                 fine(i)
             };
@@ -440,7 +461,7 @@ mod tests {
                 let start = Instant::now();
                 for_each(8, usize::MAX, |_| {
                     inside.fetch_add(1, Ordering::SeqCst);
-                    while !met.load(Ordering::SeqCst) && start.elapsed() < Duration::from_secs(2) {
+                    while !met.load(Ordering::SeqCst) && start.elapsed() < PATIENCE {
                         met.fetch_or(inside.load(Ordering::SeqCst) > 1, Ordering::SeqCst);
                         std::thread::yield_now();
                     }

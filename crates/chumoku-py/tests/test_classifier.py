@@ -379,7 +379,7 @@ def test_children_predict_after_a_fork_in_the_middle_of_use():
         for _ in range(100):
             child = os.fork()
             if child == 0:
-                signal.alarm(20)
+                signal.alarm(120)
                 os._exit(0 if model.predict_proba(texts).tobytes() == expected else 1)
             status = os.waitpid(child, 0)[1]
             assert status == 0, f"a child ended with {status}"

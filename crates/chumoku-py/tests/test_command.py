@@ -54,15 +54,22 @@ def test_a_folder_that_tells_numbers_is_named(tmp_path):
 def test_ctrl_c_saves(tmp_path):
     rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(400))
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
-    process = subprocess.Popen([*MODULE, "train", "rows.csv", "--out", "model", "--epochs", "2000"], cwd=tmp_path, stderr=subprocess.PIPE)
-    for _ in range(600):
-        if list((tmp_path / "model").glob("**/*")) and (tmp_path / "model" / "log.jsonl").exists():
-            break
-        time.sleep(0.1)
-    time.sleep(1)
+    # It is held after its third step until it has heard the signal.
+    hold = tmp_path / "hold"
+    hold.touch()
+    env = os.environ | {"CHUMOKU_FAILPOINT": f"step:3=hold:{hold}"}
+    words = [*MODULE, "train", "rows.csv", "--out", "model", "--epochs", "20"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=env)
+    while not hold.read_text():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said.decode()
+    said = ""
+    while "stopping after this step" not in said:
+        said += process.stderr.readline() or pytest.fail(said)
+    hold.unlink()
+    said += process.communicate(timeout=300)[1]
+    assert process.returncode == 130, said
     assert (tmp_path / "model" / "model.safetensors").exists()
 
 
@@ -72,7 +79,10 @@ def test_ctrl_c_ends_a_command_that_waits(tmp_path):
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
     assert run(MODULE, "train", "rows.csv", "--out", "model", "--epochs", "1", cwd=tmp_path).returncode == 0
     process = subprocess.Popen([*MODULE, "predict", "model"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    time.sleep(2)
+    process.stdin.write(b"good thing\n")
+    process.stdin.flush()
+    # Once this is answered, it waits for more.
+    assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=300)
     assert process.returncode in (-signal.SIGINT, 130)

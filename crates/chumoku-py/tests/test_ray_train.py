@@ -82,12 +82,22 @@ def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
     longer = run(*COMMAND, "train", path, *flags, "--out", tmp_path / "alone", "--threads", "2")
     assert longer.returncode == 0, longer.stderr
     command = [*ON_RAY, path, *flags, "--workers", 2, "--out", tmp_path / "model"]
-    process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+    # The first of them is killed for certain: the run is held after its third step until then.
+    hold = tmp_path / "hold"
+    hold.touch()
+    env = os.environ | {"CHUMOKU_FAILPOINT": f"step:3=hold:{hold}"}
+    process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True, env=env)
     said = []
     listener = threading.Thread(target=lambda: said.extend(process.stderr))
     listener.start()
     draw, killed = random.Random(3), 0
-    until = time.monotonic() + 100 + 40 * KILLS
+    until = time.monotonic() + 300 + 120 * KILLS
+    while not hold.read_text() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    for pid in draw.sample(running := helpers(), min(1, len(running))):
+        os.kill(pid, signal.SIGKILL)
+        killed += 1
+    hold.unlink()
     while process.poll() is None and time.monotonic() < until:
         time.sleep(draw.uniform(0.2, 1.5))
         # The next one once another has taken the place of the last.

@@ -96,11 +96,9 @@ async fn question(
     // A name that is no text is no model's.
     let Ok(named) = named else { return nowhere().await };
     let name = named.iter().next().map(|(_, name)| name);
-    let asked = {
-        let _arriving = Counted::new(&service.arriving);
-        let (head, body) = request.into_parts();
-        object(&head.headers, body, place, &service.limits).await
-    };
+    let arriving = Counted::new(&service.arriving);
+    let (head, body) = request.into_parts();
+    let asked = object(&head.headers, body, place, &service.limits, arriving).await;
     let answered = match asked {
         Ok(asked) => reply(&service, place, name, asked).await,
         Err(refusal) => Err(refusal),

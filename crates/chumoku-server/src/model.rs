@@ -147,6 +147,7 @@ pub(crate) fn stamp(folder: &Path) -> Stamp {
 
 impl Loaded {
     pub(crate) fn read(name: &str, folder: &Path) -> chumoku::Result<Loaded> {
+        chumoku::failpoint::hit("load");
         // Before the model: a change while it is read is seen the next time.
         let stamp = stamp(folder);
         Ok(Loaded { name: name.to_owned(), model: Model::load(folder)?, stamp })

@@ -22,8 +22,7 @@ use chumoku::{FoundSpan, ModelKind, Prediction, TranslateOptions, tr};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The reply to a question, of the model that the path names, else the question, else of the first that fits. What was asked is let
-/// go before anything is waited for.
+/// The reply to a question, of the model that the path names, else the question, else of the first that fits.
 pub(crate) async fn reply(
     service: &Arc<Service>,
     place: &Place,
@@ -120,8 +119,7 @@ async fn predict(service: &Service, name: Option<&str>, asked: Object) -> Result
             "top: このモデルが答えるのはクラスではなく数値です"
         )));
     }
-    drop(asked);
-    let (answer, told) = service.ask(served, loaded.clone(), Task::Predict(texts.clone())).await?;
+    let (answer, told) = service.ask(served, loaded.clone(), Task::Predict(texts.clone()), asked).await?;
     let all = match (answer, loaded.model.predictor()) {
         (Answer::Spans(found), _) => {
             let each = texts.iter().zip(&found);
@@ -168,8 +166,7 @@ async fn embed(service: &Service, name: Option<&str>, asked: Object) -> Result<R
         truncate: asked.flag("truncate")?.unwrap_or(false),
         counts: false,
     };
-    drop(asked);
-    let (Answer::Vectors(vectors, _), told) = service.ask(served, loaded, task).await? else {
+    let (Answer::Vectors(vectors, _), told) = service.ask(served, loaded, task, asked).await? else {
         return Err(Refusal::broken());
     };
     Ok(told_reply(&vectors.iter().map(|row| vector(row.iter())).collect(), told))
@@ -197,10 +194,9 @@ async fn openai(service: &Service, name: Option<&str>, asked: Object) -> Result<
             "dimensions: このモデルのベクトルは {width} 次元です。{width} を指定するか、指定を外してください（指定: {asked}）"
         )));
     }
-    drop(asked);
     let model = loaded.name.clone();
     let task = Task::Embed { texts, prompt: None, normalize: None, truncate: false, counts: true };
-    let (Answer::Vectors(vectors, tokens), told) = service.ask(served, loaded, task).await? else {
+    let (Answer::Vectors(vectors, tokens), told) = service.ask(served, loaded, task, asked).await? else {
         return Err(Refusal::broken());
     };
     let data = vectors.iter().enumerate().map(|(index, row)| {
@@ -219,8 +215,7 @@ async fn tokenize(service: &Service, name: Option<&str>, asked: Object) -> Resul
     let (served, loaded) = service.model(name, Need::Tokenize)?;
     let (texts, _) = asked.texts("inputs", &service.limits)?;
     let special = asked.flag("add_special_tokens")?.unwrap_or(true);
-    drop(asked);
-    json_of(service.ask(served, loaded, Task::Tokenize { texts, special }).await?)
+    json_of(service.ask(served, loaded, Task::Tokenize { texts, special }, asked).await?)
 }
 
 fn json_of((answer, told): (Answer, Told)) -> Result<Response> {
@@ -273,9 +268,8 @@ async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result
         }
     };
     let as_page = asked.flag("html")?.unwrap_or(false);
-    drop(asked);
     let explain = Box::new(Explain { text, target, span, method, as_page });
-    match service.ask(served, loaded, Task::Explain(explain)).await? {
+    match service.ask(served, loaded, Task::Explain(explain), asked).await? {
         (Answer::Page(page), told) => {
             let mut response = Response::new(Body::from(page));
             let headers = response.headers_mut();
@@ -313,7 +307,6 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, asked: Object) ->
     let n_best = asked.whole("n_best", [1, options.beam as u64])?.unwrap_or(1) as usize;
     let alignment = asked.flag("alignment")?.unwrap_or(false);
     let streams = asked.flag("stream")?.unwrap_or(false);
-    drop(asked);
     if streams {
         if n_best > 1 || alignment {
             return Err(Refusal::invalid(tr!(
@@ -321,17 +314,18 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, asked: Object) ->
                 "n_best、alignment: \"stream\": true とは同時に使えません。stream は最良の翻訳とその対応付けを 1 語ずつ返します"
             )));
         }
-        return grow(service, loaded, texts, options).await;
+        return grow(service, loaded, (texts, options), asked).await;
     }
-    json_of(service.ask(served, loaded, Task::Translate { texts, options, n_best, alignment }).await?)
+    let task = Task::Translate { texts, options, n_best, alignment };
+    json_of(service.ask(served, loaded, task, asked).await?)
 }
 
 /// One translation, told while it grows.
 async fn grow(
     service: &Arc<Service>,
     loaded: Arc<Loaded>,
-    mut texts: Vec<String>,
-    options: TranslateOptions,
+    (mut texts, options): (Vec<String>, TranslateOptions),
+    asked: Object,
 ) -> Result<Response> {
     let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
         Refusal::invalid(tr!(
@@ -342,17 +336,17 @@ async fn grow(
     let (pieces, told) = tokio::sync::mpsc::unbounded_channel();
     let task = Task::Grow(Box::new(Grow { text, options, pieces }));
     let course = Course::default();
-    let ending = ending(service, loaded, task, course.clone());
+    let ending = ending(service, loaded, (task, asked), course.clone());
     Events::reply(Pieces { pieces: told, ending, last: Value::clone }, course).await
 }
 
 /// The answer that a stream ends with.
-fn ending(service: &Arc<Service>, loaded: Arc<Loaded>, task: Task, course: Course) -> Ending {
+fn ending(service: &Arc<Service>, loaded: Arc<Loaded>, (task, asked): (Task, Object), course: Course) -> Ending {
     let (service, name) = (service.clone(), loaded.name.clone());
     // The model is looked for again, so that the future borrows nothing.
     Box::pin(async move {
         let (served, _) = service.named(&name)?;
-        let running = service.begin(served, loaded, task).await?;
+        let running = service.begin(served, loaded, task, asked).await?;
         course.begins(&running.told);
         running.end().await
     })
@@ -390,14 +384,13 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, asked: Object) -> 
     }
     let mut asked_for = Box::new(Generate { prompt, system, no_chat, max_tokens, sampling, pieces: None });
     let is_stream = asked.flag("stream")?.unwrap_or(false);
-    drop(asked);
     if !is_stream {
-        return json_of(service.ask(served, loaded, Task::Generate(asked_for)).await?);
+        return json_of(service.ask(served, loaded, Task::Generate(asked_for), asked).await?);
     }
     let (send, pieces) = tokio::sync::mpsc::unbounded_channel();
     asked_for.pieces = Some(send);
     let last = |answer: &Value| json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] });
     let course = Course::default();
-    let ending = ending(service, loaded, Task::Generate(asked_for), course.clone());
+    let ending = ending(service, loaded, (Task::Generate(asked_for), asked), course.clone());
     Events::reply(Pieces { pieces, ending, last }, course).await
 }

@@ -1,6 +1,7 @@
 //! A request's body: read within its limits, and taken apart.
 
 use crate::limits::Limits;
+use crate::metrics::Counted;
 use crate::model::Model;
 use crate::places::Place;
 use crate::refusal::{Kind, Refusal, Result};
@@ -12,8 +13,14 @@ use chumoku::{pair, row, tr};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-/// The JSON object that a body holds, without fields that the endpoint does not know.
-pub(crate) async fn object(headers: &HeaderMap, body: Body, place: &Place, limits: &Limits) -> Result<Object> {
+/// The JSON object that a body holds, without fields that the endpoint does not know; it counts as `arriving` while it is alive.
+pub(crate) async fn object(
+    headers: &HeaderMap,
+    body: Body,
+    place: &Place,
+    limits: &Limits,
+    arriving: Counted,
+) -> Result<Object> {
     // A page from elsewhere cannot send this type without being asked for leave first, which is not given.
     let is_json = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
         let kind = value.split(';').next().unwrap_or_default().trim();
@@ -60,7 +67,7 @@ pub(crate) async fn object(headers: &HeaderMap, body: Body, place: &Place, limit
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(mut fields)) => {
             fields.retain(|name, _| place.knows(name));
-            Ok(Object(fields))
+            Ok(Object { fields, _arriving: arriving })
         }
         Ok(_) => Err(Refusal::invalid(tr!(
             "expected a JSON object, such as {{\"inputs\": \"text\"}}",
@@ -107,8 +114,11 @@ fn is_length(error: &axum::Error) -> bool {
     false
 }
 
-/// The fields of a request.
-pub(crate) struct Object(Map<String, Value>);
+/// The fields of a request, which counts as arriving until this is let go.
+pub(crate) struct Object {
+    fields: Map<String, Value>,
+    _arriving: Counted,
+}
 
 impl Object {
     /// A field that is of the wrong type.
@@ -117,7 +127,7 @@ impl Object {
     }
 
     fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|value| !value.is_null())
+        self.fields.get(name).filter(|value| !value.is_null())
     }
 
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>> {

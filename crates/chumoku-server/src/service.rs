@@ -6,6 +6,7 @@ use crate::metrics::Metrics;
 use crate::model::{Loaded, Model, stamp};
 use crate::queue::{Queue, Turned};
 use crate::refusal::{Kind, Refusal, Result};
+use crate::request::Object;
 use crate::work::{Answer, Interest, Job, Pool, Task, late, work};
 use axum::http::StatusCode;
 use chumoku::tr;
@@ -195,12 +196,25 @@ impl Service {
     }
 
     /// Asks a model, and waits for the answer as long as the limits allow.
-    pub(crate) async fn ask(&self, served: &Served, loaded: Arc<Loaded>, task: Task) -> Result<(Answer, Told)> {
-        self.begin(served, loaded, task).await?.end().await
+    pub(crate) async fn ask(
+        &self,
+        served: &Served,
+        loaded: Arc<Loaded>,
+        task: Task,
+        asked: Object,
+    ) -> Result<(Answer, Told)> {
+        self.begin(served, loaded, task, asked).await?.end().await
     }
 
-    /// Asks a model, and waits until it begins, as long as the limits allow.
-    pub(crate) async fn begin(&self, served: &Served, loaded: Arc<Loaded>, task: Task) -> Result<Running> {
+    /// Asks a model, and waits until it begins, as long as the limits allow. What was asked is let go before anything is waited
+    /// for, and not before the task is in its queue: until then it counts as arriving.
+    pub(crate) async fn begin(
+        &self,
+        served: &Served,
+        loaded: Arc<Loaded>,
+        task: Task,
+        asked: Object,
+    ) -> Result<Running> {
         let (begun, mut begins) = oneshot::channel();
         let (reply, answer) = oneshot::channel();
         let mut told = Told { model: loaded.name.clone(), ..Told::default() };
@@ -212,6 +226,7 @@ impl Service {
             Task::Explain(_) | Task::Grow(_) | Task::Generate(_) => 1,
         };
         let queue = &served.queues[usize::from(task.is_long())];
+        let grace = task.grace();
         queue.push(Job { loaded, task, came: Instant::now(), begun, reply }).map_err(|turned| match turned {
             Turned::Full => Refusal::overloaded(tr!(
                 "as many requests wait for the model as may wait (--queue); send the request again a little later",
@@ -219,6 +234,7 @@ impl Service {
             )),
             Turned::Closed => ending(),
         })?;
+        drop(asked);
         let begun = match timeout(self.limits.wait, &mut begins).await {
             Ok(begun) => begun.map_err(|_| Refusal::broken())?,
             Err(_) => {
@@ -233,8 +249,7 @@ impl Service {
             }
         };
         told.waited = begun.waited;
-        // A text that goes on ends by itself in time, and has a moment to be handed over.
-        let most = self.limits.compute + Duration::from_millis(500);
+        let most = self.limits.compute + grace;
         Ok(Running { told, answer, interest: begun.interest, most })
     }
 

@@ -12,7 +12,7 @@ use chumoku::answers::{self, continuation};
 use chumoku::sampling::Sampling;
 use chumoku::{
     ChatMessage, EmbedOptions, FoundSpan, Prediction, Stop, TextGenerator, TranslateOptions, Translation, WrittenPiece,
-    tr,
+    failpoint, tr,
 };
 use chumoku_kernels::halt;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -126,6 +126,14 @@ impl Task {
         matches!(self, Task::Explain(_) | Task::Grow(_) | Task::Generate(_))
     }
 
+    /// How long its answer may come after the time for computing: a text that goes on ends by itself then, and is handed over.
+    pub(crate) fn grace(&self) -> Duration {
+        match self {
+            Task::Generate(_) => Duration::from_secs(5),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether both can be computed in one call.
     fn goes_with(&self, other: &Task) -> bool {
         match (self, other) {
@@ -157,6 +165,14 @@ pub(crate) enum Pool {
 impl Pool {
     /// Runs work until it ends or its flag is set; a panic is a refusal.
     fn run<R: Send>(&self, flag: &Arc<AtomicBool>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+        let name = match self {
+            Pool::Shared => "short-work",
+            Pool::Own(_) => "long-work",
+        };
+        let work = || {
+            failpoint::hit(name);
+            work()
+        };
         let work = || match halt::until(flag, work) {
             Ok(found) => found,
             // Nobody waits for this.
@@ -359,6 +375,7 @@ fn generate(
             }
             None => reply.is_closed(),
         };
+        failpoint::hit("piece");
         is_late = Instant::now() > until;
         if is_gone || is_late { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

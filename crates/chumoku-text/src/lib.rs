@@ -29,10 +29,14 @@
 pub mod beside;
 pub mod checksum;
 pub mod data;
+pub mod failpoint;
 pub mod lang;
+pub mod memory;
 pub mod metrics;
 pub mod pair;
 mod quiet;
+#[doc(hidden)]
+pub mod sorting;
 pub mod tokens;
 
 pub use lang::{Lang, set_lang};

@@ -91,7 +91,9 @@ pub(crate) fn curves(e: &Explanation, lang: Lang) -> Option<Figure> {
             labels: curves.words.iter().map(usize::to_string).collect(),
             is_numbered: false,
         };
-        (lang.pick(en, ja).into(), Curves { x, y: y.clone(), series: series.collect(), is_logarithmic: false })
+        let series = series.collect();
+        let curves = Curves { x, y: y.clone(), series, is_logarithmic: false, spread: Vec::new() };
+        (lang.pick(en, ja).into(), curves)
     };
     let panels = vec![
         panel(

@@ -1,9 +1,9 @@
 //! Attention to one text as a model learns: what `train` recorded, and its figures.
 
-use crate::base64;
 use crate::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
 use crate::html::{escape, floats};
 use crate::phrases;
+use base64::prelude::{BASE64_STANDARD, Engine};
 use chumoku::Result;
 use chumoku::explain::{Frame, load_frames};
 use chumoku::lang::Lang;
@@ -166,6 +166,7 @@ impl Film {
             y: lang.pick("entropy of the weights, 1 is spread evenly", "重みのエントロピー（1 は均等）").into(),
             series: series.collect(),
             is_logarithmic: false,
+            spread: Vec::new(),
         };
         let title = match lang {
             Lang::En => format!("{}: heads of layer {}", self.model, layer + 1),
@@ -249,7 +250,7 @@ impl Film {
         for head in 0..heads {
             let weights = frames.iter().flat_map(|&index| pooled(&map(index, head), POOL).2);
             let weights: Vec<f32> = weights.map(|x| x.unwrap_or(f32::NAN)).collect();
-            let base64 = base64::encode(&floats(&weights));
+            let base64 = BASE64_STANDARD.encode(floats(&weights));
             let _ = writeln!(
                 element,
                 "<script type=\"text/plain\" class=\"film-head\" data-head=\"{head}\">{base64}</script>"

@@ -43,9 +43,9 @@
 //!
 //! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
 
-mod base64;
 mod beam;
 mod coloured;
+mod comparison;
 mod counted;
 mod doctor;
 mod effects;
@@ -64,7 +64,6 @@ mod terminal;
 pub mod trace;
 mod width;
 
-pub(crate) use base64::hash;
 pub use beam::beam_figure;
 pub use chumoku::explain::{
     AlignedHead, Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Frame, Halves,
@@ -72,6 +71,7 @@ pub use chumoku::explain::{
     WordEffect, from_json, to_json,
 };
 pub use chumoku::lang::Lang;
+pub use comparison::comparison_figure;
 pub use counted::CountReport;
 pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
@@ -81,6 +81,7 @@ pub use figure::{
     Table, Tree, figures_to_html,
 };
 pub use film::{Film, film_to_html};
+pub(crate) use html::hash;
 pub use html::{alignment_to_html, content_hash, framed_hashes, house_style, to_html};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;

@@ -218,6 +218,7 @@ impl PositionalEncoding {
             y: lang.pick("value", "値").into(),
             series: series.collect(),
             is_logarithmic: false,
+            spread: Vec::new(),
         };
         self.figure(
             lang,
@@ -249,6 +250,7 @@ impl PositionalEncoding {
                     self.wavelengths.iter().map(|&x| x as f32).collect(),
                 )],
                 is_logarithmic: true,
+                spread: Vec::new(),
             };
             let notes = vec![match lang {
                 Lang::En => format!(

@@ -4,7 +4,7 @@
 use crate::hierarchy::Hierarchy;
 use crate::ngram::Answer;
 use crate::scoring::largest;
-use crate::tr;
+use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
 /// What validation rows tell of confidence, which is the probability of the predicted class; of labels that do not exclude each other,
@@ -223,7 +223,7 @@ fn promised(steps: &[Step], level: f64) -> Option<Step> {
 /// The curve of a class from the probabilities of rows and whether they are of it: a step for each part of those that are.
 fn class_curve(rows: &[(f32, bool)]) -> Vec<Step> {
     let mut sorted = rows.to_vec();
-    sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sorting::by(&mut sorted, |a, b| b.0.total_cmp(&a.0));
     let there = sorted.iter().filter(|row| row.1).count();
     let mut steps: Vec<Step> = Vec::new();
     let (mut at, mut right) = (0, 0);
@@ -263,7 +263,7 @@ pub fn risks_by_coverage(rows: &[(f32, bool)]) -> Vec<f32> {
 /// The risk–coverage curve of rows, each with its confidence and whether the answer is right.
 pub(crate) fn curve(rows: &[(f32, bool)]) -> Vec<Step> {
     let mut sorted = rows.to_vec();
-    sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sorting::by(&mut sorted, |a, b| b.0.total_cmp(&a.0));
     let mut steps: Vec<Step> = Vec::with_capacity(STEPS);
     let (mut at, mut wrong) = (0, 0);
     for step in 1..=STEPS {
@@ -283,7 +283,7 @@ pub(crate) fn curve(rows: &[(f32, bool)]) -> Vec<Step> {
 /// The share below which one row in a hundred lies.
 fn least_known(known: &[f32]) -> Option<f32> {
     let mut sorted = known.to_vec();
-    sorted.sort_by(f32::total_cmp);
+    sorting::by(&mut sorted, f32::total_cmp);
     let rank = ((sorted.len() as f64 * UNLIKE) as usize).max(1);
     sorted.get(rank - 1).copied().filter(|_| sorted.len() >= LEAST_ROWS)
 }

@@ -1,6 +1,7 @@
 //! Dividing rows into folds, so that each is judged by a model that has not seen its text.
 
 use crate::data::{normalise, related};
+use crate::sorting;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -32,7 +33,7 @@ fn groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<Group>
         Group { label, hash, rows }
     };
     let mut groups: Vec<Group> = of_text.into_iter().map(group).collect();
-    groups.sort_by_key(|group| (group.label, group.hash));
+    sorting::by_key(&mut groups, |group| (group.label, group.hash));
     groups
 }
 

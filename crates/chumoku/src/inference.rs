@@ -5,7 +5,7 @@ use crate::models::Classifier;
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{Frame, windows};
-use crate::{Error, Result};
+use crate::{Error, Result, sorting};
 use ndarray::Array2;
 
 /// Tokens in a batch, which a core reads alone: few, so that some hundred rows are work for many cores.
@@ -21,8 +21,7 @@ pub(crate) fn side_by_side<R: Send>(
 
 /// Cuts sequences, shortest first, into batches for evaluation.
 pub(crate) fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..lengths.len()).collect();
-    order.sort_by_key(|&i| lengths[i]);
+    let order = sorting::indices(lengths.len(), &|a, b| lengths[a].cmp(&lengths[b]));
     in_order(&order, lengths, budget)
 }
 

@@ -1,6 +1,7 @@
 //! From the two halves of a predictor to calibrated probabilities of labels that do not exclude each other, and to the labels
 //! that are predicted.
 
+use crate::sorting;
 use serde::{Deserialize, Serialize};
 
 /// `p_k = 1 / (1 + exp(−(attention · z_attention,k + ngrams · z_ngrams,k + offset_k)))`, and a threshold for each label.
@@ -165,7 +166,7 @@ struct Cut {
 
 /// The threshold at which `worth(right, predicted)` is largest, half way to the next probability below it.
 fn best_cut(pairs: &mut [(f32, bool)], worth: &dyn Fn(f64, f64) -> f64) -> Cut {
-    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sorting::by(pairs, |a, b| b.0.total_cmp(&a.0));
     let mut best = Cut { threshold: 1.0, right: 0.0, predicted: 0.0 };
     let mut right = 0.0;
     for (at, &(p, holds)) in pairs.iter().enumerate() {

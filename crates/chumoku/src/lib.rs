@@ -70,10 +70,8 @@
 //!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
 
 pub mod answers;
-mod beside;
 mod blend;
 pub mod builtin;
-mod calendar;
 mod caution;
 pub mod compare;
 mod counted;
@@ -85,9 +83,7 @@ mod folds;
 pub mod hierarchy;
 mod inference;
 mod label_blend;
-pub mod memory;
 mod model_folder;
-pub mod ngram;
 mod number;
 mod of_layers;
 pub mod onnx;
@@ -109,12 +105,18 @@ mod thresholds;
 pub mod train;
 mod usual_step;
 
-pub use beside::{SideColumn, SideKind, Unread};
 pub use caution::{Caution, Cut, Step, SureLevels, level_of, risks_by_coverage};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
+pub use chumoku_ngrams as ngram;
+pub use chumoku_ngrams::beside::{SideColumn, SideKind, Unread};
+pub(crate) use chumoku_ngrams::{beside, calendar};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
-pub use chumoku_text::{Lang, beside as row, data, lang, metrics, pair, set_lang, tokens as text, tr};
+#[doc(hidden)]
+pub use chumoku_text::sorting;
+pub use chumoku_text::{
+    Lang, beside as row, data, failpoint, lang, memory, metrics, pair, set_lang, tokens as text, tr,
+};
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};

@@ -16,7 +16,7 @@ pub(crate) use files::{
 };
 pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
-pub(crate) use replace::{clear, clear_checkpoints, publish, settle, sync_folder, write_file, write_model};
+pub(crate) use replace::{clear, clear_checkpoints, publish, rename, settle, sync_folder, write_file, write_model};
 pub(crate) use standing::Standing;
 
 use crate::lang::lang;
@@ -57,13 +57,17 @@ pub(crate) fn parse_weights<'a>(folder: &Path, bytes: &'a [u8]) -> Result<SafeTe
 
 /// The folder's `config.json`.
 pub(crate) fn read_config<C: DeserializeOwned>(folder: &Path) -> Result<C> {
-    serde_json::from_str(&files::read_text(folder, CONFIG)?).map_err(|error| {
-        let problem = tr!(
-            "not a configuration that `chumoku train` wrote: {error}",
-            "`chumoku train` が書いた設定ではありません: {error}"
-        );
-        fault(folder, CONFIG, problem)
-    })
+    // By one kind of reader everywhere: each would be compiled for every type.
+    let text = files::read_text(folder, CONFIG)?;
+    serde_json::from_slice(text.as_bytes()).map_err(|error| not_ours(folder, &error))
+}
+
+fn not_ours(folder: &Path, error: &serde_json::Error) -> Error {
+    let problem = tr!(
+        "not a configuration that `chumoku train` wrote: {error}",
+        "`chumoku train` が書いた設定ではありません: {error}"
+    );
+    fault(folder, CONFIG, problem)
 }
 
 /// The key that every `config.json` has: of all of them, it alone is read to tell what the folder holds.

@@ -7,7 +7,7 @@
 
 use crate::label_blend::LabelBlend;
 use crate::ngram::Answer;
-use crate::tr;
+use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
 /// A number and the thresholds that it lies above.
@@ -178,7 +178,7 @@ impl NumberScale {
 /// Whatever the questions are answered one by one, a number above a threshold is above all lower ones: rearranged into falling order,
 /// the answers are nowhere worse (Chernozhukov, Fernández-Val and Galichon 2010).
 pub(crate) fn rearrange(above: &mut [f32]) {
-    above.sort_by(|a, b| b.total_cmp(a));
+    sorting::by(above, |a, b| b.total_cmp(a));
 }
 
 /// The shortest decimal well between two numbers.

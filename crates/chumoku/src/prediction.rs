@@ -1,5 +1,7 @@
 //! What a classifier says of a text.
 
+use crate::sorting;
+
 /// Predicted probabilities of the classes, which sum to 1, or of labels that do not exclude each other.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -53,8 +55,6 @@ impl Prediction {
 
     /// Classes by falling probability.
     pub fn ranked(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.probabilities.len()).collect();
-        order.sort_by(|&a, &b| self.probabilities[b].total_cmp(&self.probabilities[a]));
-        order
+        sorting::falling(&self.probabilities)
     }
 }

@@ -8,7 +8,7 @@ use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::text::{TextTokenizer, windows};
 use crate::{Error, Result, tr};
-use chumoku_kernels::Precision;
+use chumoku_kernels::{Precision, parallel};
 use chumoku_nn::probability::log_softmax;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -244,8 +244,7 @@ impl TaggerNetwork {
 
 /// The rows of many texts, on all threads.
 pub(crate) fn unit_rows(tokenizer: &TextTokenizer, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<UnitRow>> {
-    use rayon::prelude::*;
-    texts.par_iter().map(|(text, units)| UnitRow::of(tokenizer, text, units)).collect()
+    parallel::map(texts, |(text, units)| UnitRow::of(tokenizer, text, units)).into_iter().collect()
 }
 
 impl TaggerNetworkConfig {

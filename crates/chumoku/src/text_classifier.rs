@@ -25,10 +25,9 @@ use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, of_log_p};
 use crate::text::TextTokenizer;
 use crate::thresholds::Thresholds;
 use crate::{Error, Result, inference, stages, tr};
-use chumoku_kernels::Precision;
+use chumoku_kernels::{Precision, parallel};
 use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -282,7 +281,7 @@ impl TextClassifier {
         let classes = self.config.labels.len();
         let _stage = stages::begin(stages::NGRAMS);
         let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
-        let each = windows.par_iter().enumerate().with_min_len(64).map(|(i, &windows)| {
+        let each = parallel::map_indices(windows.len(), |i| {
             let attention = logits.row(i).to_vec();
             let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
             let of_questions = self.config.problem.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
@@ -305,9 +304,9 @@ impl TextClassifier {
                 return Err(Error::NotFinite(problem));
             }
             let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
-            Ok(Prediction { probabilities, attention, ngrams, windows, answer })
+            Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
         });
-        each.collect()
+        each.into_iter().collect()
     }
 
     /// The share of a text's n-grams that the model knows, where n-grams stand beside the network.

@@ -7,9 +7,8 @@ use crate::params::Params;
 use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, no_layers, place_of_encoder, read_limit};
 use crate::text::{Encoding, PretrainedTokenizer};
 use crate::{Error, Result, tr};
-use chumoku_kernels::{MatRef, Precision, Product, Then};
+use chumoku_kernels::{MatRef, Precision, Product, Then, parallel};
 use ndarray::{Array2, ArrayView1, Axis, concatenate};
-use rayon::prelude::*;
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -225,8 +224,7 @@ impl Embeddings {
     pub fn nearest(&self, queries: &Embeddings, top: usize) -> Vec<Vec<(usize, f32)>> {
         assert_eq!(self.vectors.ncols(), queries.vectors.ncols(), "vectors of one model have one width");
         let of_query = |query: ArrayView1<'_, f32>| {
-            let rows = (0..self.vectors.nrows()).into_par_iter();
-            let products: Vec<f32> = rows.map(|row| self.vectors.row(row).dot(&query)).collect();
+            let products = parallel::map_indices(self.vectors.nrows(), |row| self.vectors.row(row).dot(&query));
             let mut order: Vec<usize> = (0..products.len()).collect();
             let nearer = |&a: &usize, &b: &usize| products[b].total_cmp(&products[a]).then(a.cmp(&b));
             if top < order.len() {

@@ -18,9 +18,9 @@ use crate::problem::Problem;
 use crate::scoring::{LabelScores, NumberScores, Rows, Scores, of_log_p};
 use crate::text_classifier::{answer, check_hierarchy, check_labels};
 use crate::thresholds::Thresholds;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, sorting, tr};
+use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -158,8 +158,8 @@ impl NgramClassifier {
             let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
             Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
-        let found: Vec<Prediction> =
-            logits.par_chunks_exact(self.labels().len()).with_min_len(256).map(predict).collect();
+        let rows: Vec<&[f32]> = logits.chunks_exact(self.labels().len()).collect();
+        let found = parallel::map(&rows, |logits| predict(logits));
         if found.iter().any(|prediction| prediction.probabilities.iter().any(|p| !p.is_finite())) {
             let problem = tr!(
                 "the model gives a probability that is not a number: its weights are too large to use",
@@ -244,7 +244,7 @@ impl NgramClassifier {
         let found = self.ngrams.contributions(text, class).into_iter();
         let mut effects: Vec<NgramEffect> =
             found.map(|(ngram, effect)| NgramEffect { ngram, effect: weight * effect }).collect();
-        effects.sort_by(|a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        sorting::by(&mut effects, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
         Ok(effects)
     }
 

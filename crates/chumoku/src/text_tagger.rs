@@ -17,8 +17,7 @@ use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite};
 use crate::text::TextTokenizer;
 use crate::text_classifier::check_labels;
 use crate::{Error, Result, tr};
-use chumoku_kernels::Precision;
-use rayon::prelude::*;
+use chumoku_kernels::{Precision, parallel};
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -116,7 +115,7 @@ impl TextTagger {
     /// # Errors
     /// If a text cannot be read as tokens, or weights are so large that a probability is not a number.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Vec<FoundSpan>>> {
-        let rows: Vec<Cut<'_>> = texts.par_iter().map(|text| (*text, self.config.unit.cut(text))).collect();
+        let rows: Vec<Cut<'_>> = parallel::map(texts, |text| (*text, self.config.unit.cut(text)));
         self.find_all(&rows, &self.halves(&rows)?, self.shares())
     }
 
@@ -131,7 +130,7 @@ impl TextTagger {
 
     /// Rows with their units.
     pub(crate) fn cut<'a>(&self, rows: &'a [SpannedText]) -> Vec<Cut<'a>> {
-        rows.par_iter().map(|row| (row.text.as_str(), units(row, self.config.unit))).collect()
+        parallel::map(rows, |row| (row.text.as_str(), units(row, self.config.unit)))
     }
 
     /// What both halves say of each text.
@@ -141,11 +140,10 @@ impl TextTagger {
             None => vec![Vec::new(); rows.len()],
         };
         let labels = self.tags().count();
-        let of = |((text, units), network): (&Cut<'_>, Vec<f32>)| {
-            let known = self.crf.known(text, units, self.config.unit);
-            Halves { crf: self.crf.emissions(&known, labels), network }
-        };
-        Ok(rows.par_iter().zip(network).map(of).collect())
+        let crf = parallel::map(rows, |(text, units)| {
+            self.crf.emissions(&self.crf.known(text, units, self.config.unit), labels)
+        });
+        Ok(crf.into_iter().zip(network).map(|(crf, network)| Halves { crf, network }).collect())
     }
 
     /// The spans of each text, where the halves count so much.
@@ -156,10 +154,11 @@ impl TextTagger {
         shares: TaggerBlend,
     ) -> Result<Vec<Vec<FoundSpan>>> {
         let transitions = shares.transitions(&self.crf, self.tags());
-        let find = |((text, units), halves): (&Cut<'_>, &Halves)| {
-            self.find(text, units, &shares.emissions(halves), &transitions)
+        let find = |row: usize| {
+            let (text, units) = &rows[row];
+            self.find(text, units, &shares.emissions(&halves[row]), &transitions)
         };
-        rows.par_iter().zip(halves).map(find).collect()
+        parallel::map_indices(rows.len().min(halves.len()), find).into_iter().collect()
     }
 
     fn find(

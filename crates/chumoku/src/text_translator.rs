@@ -14,10 +14,9 @@ use crate::params::Params;
 use crate::pretrained::{PublishedTranslator, TranslatorCheckpoint, Writing};
 use crate::text::TextTokenizer;
 use crate::tr;
-use crate::{Error, Result};
-use chumoku_kernels::Precision;
+use crate::{Error, Result, sorting};
+use chumoku_kernels::{Precision, parallel};
 use ndarray::{Array2, Array3};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -213,7 +212,7 @@ impl TextTranslator {
         texts: &[&str],
         options: &TranslateOptions,
     ) -> Result<Vec<Translation>> {
-        let sources = texts.par_iter().map(|text| self.read(text)).collect::<Result<Vec<_>>>()?;
+        let sources = parallel::map(texts, |text| self.read(text)).into_iter().collect::<Result<Vec<_>>>()?;
         let lengths: Vec<usize> = sources.iter().map(|(ids, _)| ids.len()).collect();
         let batches = by_length(&lengths, BATCH_TOKENS);
         let translated = side_by_side(&batches, |batch| {
@@ -229,7 +228,7 @@ impl TextTranslator {
             each.collect::<Result<Vec<_>>>()
         })?;
         let mut found: Vec<(usize, Translation)> = translated.into_iter().flatten().collect();
-        found.sort_by_key(|(i, _)| *i);
+        sorting::by_key(&mut found, |(i, _)| *i);
         Ok(found.into_iter().map(|(_, translation)| translation).collect())
     }
 

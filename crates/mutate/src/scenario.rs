@@ -6,7 +6,6 @@ use crate::{bytes, flags, json, limits};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 pub(crate) struct Scenario {
     pub(crate) kind: &'static str,
@@ -15,8 +14,8 @@ pub(crate) struct Scenario {
     pub(crate) stdin: Vec<u8>,
     /// Files of the user's that must be as they were.
     pub(crate) kept: Vec<(String, Vec<u8>)>,
-    /// Killed after this time, which is no fault.
-    pub(crate) killed_after: Option<Duration>,
+    /// Killed at a failpoint, which is no fault.
+    pub(crate) is_killed: bool,
 }
 
 impl Scenario {
@@ -28,7 +27,7 @@ impl Scenario {
             environment: Vec::new(),
             stdin: Vec::new(),
             kept: Vec::new(),
-            killed_after: None,
+            is_killed: false,
         };
         write(place, "notes.txt", b"mine\n");
         scenario.kept.push(("notes.txt".into(), b"mine\n".to_vec()));
@@ -321,7 +320,9 @@ impl Scenario {
         let more = [&["--force"][..], &["--resume"], &["--force", "--resume"], &[]];
         self.args.extend(random.one(&more).iter().map(|&flag| flag.into()));
         if random.once_in(3) {
-            self.killed_after = Some(Duration::from_millis(random.below(1500) as u64));
+            // Training on so little passes some dozens of failpoints.
+            self.is_killed = true;
+            self.environment.push(("CHUMOKU_FAILPOINT", format!("any:{}=abort", 1 + random.below(60))));
         }
     }
 

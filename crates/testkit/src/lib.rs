@@ -1,13 +1,17 @@
 //! What Chumoku's tests share: comparators that cannot be fooled, seeded data, poisoned buffers, central differences,
-//! and golden files.
+//! golden files, how far tests go, and tests that need a process of their own.
 
+mod alone;
 mod compare;
+mod exhaustive;
 mod golden;
 mod gradient;
 mod poison;
 mod python;
 
+pub use alone::alone;
 pub use compare::{Tolerance, compare};
+pub use exhaustive::{cases, exhaustive};
 pub use golden::Golden;
 pub use gradient::central_difference;
 pub use poison::Guarded;

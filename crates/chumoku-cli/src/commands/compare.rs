@@ -7,12 +7,13 @@ use crate::args::Compare;
 use crate::progress::{Progress, duration, tell};
 use crate::report::{fit, percent, right, wrap};
 use crate::threads;
-use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare, to_svg};
+use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare};
 use chumoku::data::AtomicOutput;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::train::{TrainOptions, TrainingData};
 use chumoku::{Lang, tr};
+use chumoku_view::comparison_figure;
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
 use std::time::Duration;
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     progress.finish();
     let comparison = comparison?;
     let drawn = args.svg.as_ref().zip(svg).map_or(Ok(()), |(path, file)| -> anyhow::Result<()> {
-        file.commit_with(to_svg(&comparison).as_bytes())?;
+        file.commit_with(comparison_figure(&comparison, lang()).scene().to_svg().as_bytes())?;
         tell(["wrote", "書き出し"], &path.display().to_string());
         Ok(())
     });

@@ -43,6 +43,7 @@ pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Predic
             y: tr!("wrong, % of the answers", "答えのうちの誤り（%）"),
             series,
             is_logarithmic: false,
+            spread: Vec::new(),
         }),
         lang: lang(),
     }

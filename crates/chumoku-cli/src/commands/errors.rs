@@ -1,7 +1,7 @@
 //! Rows that a model gets wrong, as a table to work through.
 
-use chumoku::Prediction;
 use chumoku::data::{Example, Format, Layout, OutputForm, Record, RecordWriter, without_formula};
+use chumoku::{Prediction, sorting};
 use serde_json::Value;
 
 const COLUMNS: [&str; 6] = ["line", "text", "label", "predicted", "probability", "probability_of_label"];
@@ -17,7 +17,7 @@ pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &
     let is_wrong = |(example, p): &(&Example, &Prediction)| labels[p.class()] != example.label;
     let sure = |p: &Prediction| p.probabilities[p.class()];
     let mut wrong: Vec<(&Example, &Prediction)> = examples.iter().zip(predictions).filter(is_wrong).collect();
-    wrong.sort_by(|a, b| sure(b.1).total_cmp(&sure(a.1)));
+    sorting::by(&mut wrong, |a, b| sure(b.1).total_cmp(&sure(a.1)));
     let mut writer = RecordWriter::new(Vec::new(), &layout, &[], OutputForm::LikeInput)?;
     for (example, prediction) in wrong {
         let of_label = labels.iter().position(|label| *label == example.label);

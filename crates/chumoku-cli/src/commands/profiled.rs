@@ -4,7 +4,7 @@ use super::table::table as aligned;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::stages::{self, StageTime};
-use chumoku::tr;
+use chumoku::{sorting, tr};
 use chumoku_kernels::Limits;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(super) fn profiled<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<
 /// A line for each stage, the longest first, and one for all.
 fn table(found: &[StageTime], all: Duration, threads: usize) -> String {
     let mut found = found.to_vec();
-    found.sort_by_key(|stage| std::cmp::Reverse(stage.duration));
+    sorting::by_key(&mut found, |stage| std::cmp::Reverse(stage.duration));
     let head = [("stage", "段階"), ("s", "秒"), ("share", "割合"), ("threads busy", "働いたスレッド")];
     let mut rows = vec![head.map(|(en, ja)| lang().pick(en, ja).to_owned())];
     let row = |name: &str, duration: Duration, processor: Option<Duration>| {

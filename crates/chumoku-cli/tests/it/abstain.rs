@@ -62,9 +62,12 @@ fn what_is_answered_is_right_as_often_as_promised() {
     assert_eq!((&last[1], last[2].as_f64().unwrap()), (&1.0.into(), wrong_before as f64 / 500.0));
 
     // The picture of it.
-    place.run(&["eval", "model", "test.tsv", "--svg", "curve.svg", "--lang", "ja"]).ok();
-    let picture = place.read("curve.svg");
-    assert!(picture.contains("リスク・カバレッジ曲線") && picture.contains("500 行"), "{}", &picture[..400]);
+    let run = place.run(&["eval", "model", "test.tsv", "--svg", "curve.svg", "--lang", "ja"]);
+    if !run.lacks_a_font() {
+        run.ok();
+        let picture = place.read("curve.svg");
+        assert!(picture.contains("リスク・カバレッジ曲線") && picture.contains("500 行"), "{}", &picture[..400]);
+    }
     place.refuses(&["eval", "model", "test.tsv", "--svg", "test.tsv"], &["--svg", "name another"]);
 
     // Columns and lines.

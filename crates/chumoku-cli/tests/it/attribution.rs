@@ -1,17 +1,7 @@
 //! `explain --method`: integrated gradients beside leave-one-out.
 
-use crate::common::Place;
+use crate::common::{Place, model};
 use serde_json::Value;
-use std::sync::OnceLock;
-
-fn model() -> &'static str {
-    static MODEL: OnceLock<String> = OnceLock::new();
-    MODEL.get_or_init(|| {
-        let place = Place::shared("attribution");
-        place.train_small("model", &["--epochs", "3"]);
-        place.path("model").display().to_string()
-    })
-}
 
 fn gradients(place: &Place, model: &str, text: &str) -> Value {
     place.run(&["explain", model, text, "--method", "integrated-gradients", "--json", "-"]).ok().json()

@@ -1,18 +1,7 @@
 //! Files that cannot be used: one clear line, exit code 2, nothing written. And odd ones that can.
 
-use crate::common::{Place, Run, csv, reviews};
+use crate::common::{Place, Run, csv, model, reviews};
 use std::fmt::Write;
-use std::sync::OnceLock;
-
-/// A trained model, for the commands that need one.
-fn model() -> &'static str {
-    static MODEL: OnceLock<String> = OnceLock::new();
-    MODEL.get_or_init(|| {
-        let place = Place::shared("bad_data");
-        place.train_small("model", &[]);
-        place.path("model").display().to_string()
-    })
-}
 
 const TRAIN: &str = "train";
 const EVAL: &str = "eval";

@@ -1,6 +1,6 @@
 //! Folders that a model cannot be written to: said before or as it happens, and nothing that was there is lost.
 
-use crate::common::{Place, Run, csv, reviews, sha256};
+use crate::common::{Hold, Place, Run, csv, reviews, sha256};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 #[test]
 fn what_is_in_the_way_stays() {
     let place = Place::new();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     fs::create_dir(place.path("full")).unwrap();
     place.write("full/notes.txt", "mine");
     place.write("file", "mine");
@@ -48,7 +48,7 @@ fn a_working_folder_is_not_taken_however_often_it_is_tried() {
 #[test]
 fn folders_that_cannot_be_made() {
     let place = Place::new();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     place.refuses(&["train", "reviews.csv", "--out", "reviews.csv/model"], &["reviews.csv/model", "Not a directory"]);
     place.refuses(&["train", "reviews.csv", "--out", "/proc/model"], &["/proc/model", "creating the folder"]);
     let long = "x".repeat(300);
@@ -87,7 +87,7 @@ impl Drop for Disk {
 #[test]
 fn a_read_only_folder() {
     let place = Place::new();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     let Some(disk) = Disk::new(&place, "disk", "size=64m") else { return };
     place.copy(&place.path("model"), "disk/model");
     disk.remount("ro");
@@ -143,7 +143,7 @@ fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
 #[test]
 fn neighbours_are_not_touched_when_a_model_is_replaced() {
     let place = Place::new();
-    place.train_small("m", &["--epochs", "1"]);
+    place.train_small("m", &[]);
     // A backup, and somebody's folder, of names that a program might think of.
     place.copy(&place.path("m"), "m.old");
     fs::create_dir(place.path("m.new")).unwrap();
@@ -153,14 +153,26 @@ fn neighbours_are_not_touched_when_a_model_is_replaced() {
         place.contents().into_iter().filter(|(name, _)| of(name)).collect::<Vec<_>>()
     };
     let (before, old) = (kept(&place), sha256(&place.path("m/model.safetensors")));
-    place.train_small("m", &["--epochs", "1", "--seed", "7", "--force"]);
+    place.train_small("m", &["--seed", "7", "--force"]);
     assert_eq!(kept(&place), before);
     assert_ne!(sha256(&place.path("m/model.safetensors")), old);
     assert_eq!(sha256(&place.path("m.old/model.safetensors")), old);
 }
 
-/// Starts two runs at once and says how each ended.
+/// Starts a run, and another of the same words while the first is in the middle of its work; says how each ended.
 fn two_at_once(place: &Place, args: &[&str]) -> [Run; 2] {
+    let hold = Hold::at("step:2");
+    let mut command = place.command(args);
+    command.envs([hold.variable()]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut first = command.spawn().unwrap();
+    assert!(hold.is_reached_by(&mut first));
+    let second = place.run(args);
+    hold.release();
+    [Run::of(first.wait_with_output().unwrap()), second]
+}
+
+/// Starts two runs at once, either of which may come first.
+fn two_together(place: &Place, args: &[&str]) -> [Run; 2] {
     let start = || {
         let mut command = place.command(args);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
@@ -172,24 +184,28 @@ fn two_at_once(place: &Place, args: &[&str]) -> [Run; 2] {
 #[test]
 fn two_runs_never_write_to_one_folder() {
     let place = Place::new();
-    place.train_small("whole", &["--epochs", "6"]);
+    place.train_small("whole", &["--epochs", "3"]);
     let weights = |out: &str| sha256(&place.path(out).join("model.safetensors"));
     for (round, flags) in
-        [&["--epochs", "6"][..], &["--epochs", "6", "--resume"], &["--epochs", "6", "--force"]].into_iter().enumerate()
+        [&["--epochs", "3"][..], &["--epochs", "3", "--resume"], &["--epochs", "3", "--force"]].into_iter().enumerate()
     {
         let out = if round == 1 { "resumed" } else { "fresh" };
         let args = [&["train", "reviews.csv", "--out", out], flags].concat();
         let runs = two_at_once(&place, &args);
-        let mut codes = [runs[0].code, runs[1].code];
-        codes.sort_unstable();
-        assert_eq!(codes, [0, 2], "{runs:#?}");
-        let refused = runs.iter().find(|run| run.code == 2).unwrap();
-        assert!(refused.has_one_error(&[out]).contains("another run"), "{refused:#?}");
+        assert_eq!(runs.each_ref().map(|run| run.code), [0, 2], "{runs:#?}");
+        assert!(runs[1].has_one_error(&[out]).contains("another run"), "{runs:#?}");
         assert_eq!(weights(out), weights("whole"));
         assert_eq!(place.names(out), place.names("whole"));
     }
+    // Both begin at once: one is refused, since the other is at work or, on some machines, done.
+    let mut runs = two_together(&place, &["train", "reviews.csv", "--epochs", "3", "--out", "race"]);
+    runs.sort_by_key(|run| run.code);
+    assert_eq!(runs.each_ref().map(|run| run.code), [0, 2], "{runs:#?}");
+    let refused = runs[1].has_one_error(&["race"]);
+    assert!(refused.contains("another run") || refused.contains("finished model"), "{refused}");
+    assert_eq!(weights("race"), weights("whole"));
     // Without a name each has its own folder.
-    let runs = two_at_once(&place, &["train", "reviews.csv", "--epochs", "6"]);
+    let runs = two_together(&place, &["train", "reviews.csv", "--epochs", "3"]);
     assert!(runs.iter().all(|run| run.code == 0), "{runs:#?}");
     assert_eq!([weights("chumoku-model"), weights("chumoku-model-2")], [weights("whole"), weights("whole")]);
 }
@@ -199,13 +215,7 @@ fn a_killed_run_leaves_no_lock() {
     let place = Place::new();
     place.train_small("whole", &["--epochs", "3"]);
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
-    let mut child = place.command(&args).stderr(std::process::Stdio::null()).spawn().unwrap();
-    while !place.path("model/.chumoku-lock").exists() {
-        assert!(child.try_wait().unwrap().is_none(), "ended without a lock");
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    assert!(place.is_killed_at("step:1", &args) && place.path("model/.chumoku-lock").exists());
     place.run(&[&args[..], &["--resume"]].concat()).ok();
     assert_eq!(place.names("model"), place.names("whole"));
 }

@@ -77,7 +77,7 @@ fn flags_and_commands_that_are_not_there() {
 #[test]
 fn layers_and_heads_that_the_model_does_not_have() {
     let place = place();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     place.refuses(&["explain", "model", "text", "--layer", "99"], &["--layer 99", "layers 1 to"]);
     place.refuses(&["explain", "model", "text", "--head", "99"], &["--head 99", "heads 1 to"]);
     place.refuses(&["explain", "model", "text", "--layer", "0"], &["--layer", "0"]);
@@ -99,7 +99,7 @@ fn help_is_no_error() {
 #[test]
 fn a_reader_that_has_gone_is_no_error() {
     let place = place();
-    place.train_small("model", &["--epochs", "1"]);
+    place.train_small("model", &[]);
     let lines = [
         "chumoku info | true",
         "chumoku predict model --input x.csv | head -1",

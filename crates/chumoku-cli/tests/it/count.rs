@@ -55,20 +55,12 @@ fn a_classifiers_folder_holds_what_is_counted() {
 #[test]
 fn a_translators_and_a_language_models_folder_hold_what_is_counted() {
     let place = Place::new();
-    let digits = |i: usize| [i / 100 % 10, i / 10 % 10, i % 10];
-    let words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-    let numbers = || (0..300).map(|i| digits(i * 37 + 11));
-    place.write("train.words", numbers().map(|d| d.map(|d| words[d]).join(" ") + "\n").collect::<String>());
-    place.write("train.digits", numbers().map(|d| d.map(|d| d.to_string()).join("") + "\n").collect::<String>());
-    place.run(&["train", "train.words,train.digits", "--out", "translator", "--epochs", "1"]).ok();
-    check_folder(&place, "translator", "translator", "encoder-decoder");
-    let text =
-        |i: usize| format!("{} {} it.\n", ["the cat", "a dog", "my friend"][i * 7 % 3], ["saw", "likes"][i / 5 % 2]);
-    place.write("text.txt", (0..900).map(text).collect::<String>());
-    place.run(&["train", "text.txt", "--task", "lm", "--out", "writer", "--epochs", "1"]).ok();
-    check_folder(&place, "writer", "language model", "decoder");
+    place.train_translator();
+    check_folder(&place, "turn", "translator", "encoder-decoder");
+    place.train_language_model();
+    check_folder(&place, "lm", "language model", "decoder");
 
-    let lengths = ["count", "--model", "translator", "--length", "9", "--target-length", "5", "--batch", "3", "--json"];
+    let lengths = ["count", "--model", "turn", "--length", "9", "--target-length", "5", "--batch", "3", "--json"];
     let found = place.run(&lengths).ok().json();
     let shape = |part: &str, name: &str| {
         let steps = found["count"]["steps"].as_array().unwrap();
@@ -80,12 +72,12 @@ fn a_translators_and_a_language_models_folder_hold_what_is_counted() {
     assert_eq!(shape("encoder", "scores"), serde_json::json!([3, heads, 9, 9]));
 
     // A file whose tensors are not those of the configuration.
-    let mut config = place.json("writer/config.json");
+    let mut config = place.json("lm/config.json");
     config["d_ff"] = (config["d_ff"].as_u64().unwrap() + 1).into();
-    place.write("writer/config.json", config.to_string());
-    place.refuses(&["count", "--model", "writer"], &["model.safetensors", "numbers in the network's tensors", "found"]);
-    place.refuses(&["count", "--model", "text.txt"], &["text.txt", "expected a model folder"]);
-    place.refuses(&["count", "--model", "translator", "--d-model", "64"], &["--d-model", "--model"]);
+    place.write("lm/config.json", config.to_string());
+    place.refuses(&["count", "--model", "lm"], &["model.safetensors", "numbers in the network's tensors", "found"]);
+    place.refuses(&["count", "--model", "plays.txt"], &["plays.txt", "expected a model folder"]);
+    place.refuses(&["count", "--model", "turn", "--d-model", "64"], &["--d-model", "--model"]);
 }
 
 #[test]

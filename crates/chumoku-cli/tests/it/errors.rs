@@ -102,9 +102,8 @@ fn what_has_no_errors_of_this_kind_is_refused() {
     place.refuses(&["explain", "model", "--errors", "test.csv", "--png", "a.png"], &["--png"]);
     place.write("other.csv", "text,label\nThe room was clean,purple\nA rude man,positive\n");
     place.refuses(&["explain", "model", "--errors", "other.csv"], &["purple"]);
-    place.write("book.txt", "A text that goes on and on.\n".repeat(60));
-    place.run(&["train", "book.txt", "--task", "lm", "--epochs", "1", "--out", "writer"]).ok();
-    place.refuses(&["explain", "writer", "--errors", "test.csv"], &["--errors", "labels or numbers", "language model"]);
+    place.train_language_model();
+    place.refuses(&["explain", "lm", "--errors", "test.csv"], &["--errors", "labels or numbers", "language model"]);
     place.refuses(&["explain", "model", "a text", "--separator", "|"], &["--errors", "--separator"]);
 }
 

@@ -129,7 +129,7 @@ fn place() -> Place {
 #[test]
 fn classes_sum_to_one_and_labels_stand_alone() {
     let place = Place::new();
-    let _ = place.train_small("model", &["--epochs", "1"]);
+    let _ = place.train_small("model", &[]);
     place.write("tagged.tsv", tagged("price"));
     place.write("tree.tsv", tagged("cost/price"));
     for (file, out) in [("tagged.tsv", "labels"), ("tree.tsv", "tree")] {
@@ -146,7 +146,7 @@ fn classes_sum_to_one_and_labels_stand_alone() {
 #[test]
 fn a_file_has_the_form_of_onnx() {
     let place = Place::new();
-    let _ = place.train_small("model", &["--epochs", "1"]);
+    let _ = place.train_small("model", &[]);
     let run = place.run(&["export", "model", "--out", "m.onnx", "--json"]).ok();
     assert!(run.stderr.contains("left out  the n-gram model"), "{run:#?}");
     let about = run.json();

@@ -11,13 +11,15 @@ use syn::{Item, UseTree};
 
 /// Each crate, and those of ours that it may depend on.
 const FLOORS: &[(&str, &[&str])] = &[
+    ("chumoku-workspace-hack", &[]),
     ("chumoku-kernels", &[]),
     ("chumoku-nn", &["chumoku-kernels"]),
     ("chumoku-text", &[]),
-    ("chumoku", &["chumoku-kernels", "chumoku-nn", "chumoku-text"]),
+    ("chumoku-ngrams", &["chumoku-kernels", "chumoku-nn", "chumoku-text"]),
+    ("chumoku", &["chumoku-kernels", "chumoku-ngrams", "chumoku-nn", "chumoku-text"]),
     ("chumoku-view", &["chumoku-kernels", "chumoku"]),
     ("chumoku-server", &["chumoku-kernels", "chumoku", "chumoku-view"]),
-    ("chumoku-cli", &["chumoku-kernels", "chumoku", "chumoku-server", "chumoku-view"]),
+    ("chumoku-cli", &["chumoku-kernels", "chumoku", "chumoku-server", "chumoku-view", "chumoku-workspace-hack"]),
     ("chumoku-py", &["chumoku-kernels", "chumoku", "chumoku-cli", "chumoku-view"]),
 ];
 

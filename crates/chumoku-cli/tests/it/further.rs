@@ -98,14 +98,12 @@ fn a_model_that_was_trained_here_is_trained_further() {
 fn threads_and_kills_change_nothing_and_the_seed_does() {
     let place = place();
     let weights = |out: &str| sha256(&place.path(out).join("model.safetensors"));
-    train(&place, "llama", "a", &["--threads", "1"]);
-    train(&place, "llama", "b", &["--threads", "2"]);
+    train(&place, "llama", "a", &[]);
     train(&place, "llama", "c", &["--seed", "7"]);
-    assert_eq!(weights("a"), weights("b"));
     assert_ne!(weights("a"), weights("c"));
-    let settings = ["train", "book.txt", "--from", "gpt2", "--epochs", "40"];
-    place.run(&[&settings[..], &["--out", "whole"]].concat()).ok();
-    place.run_in_spite_of_kills(&[&settings[..], &["--out", "killed"]].concat());
+    let settings = ["train", "book.txt", "--from", "gpt2", "--epochs", "4"];
+    place.run(&[&settings[..], &["--out", "whole", "--threads", "1"]].concat()).ok();
+    place.run_in_spite_of_kills(&[&settings[..], &["--out", "killed", "--threads", "2"]].concat());
     assert_eq!(weights("whole"), weights("killed"));
 }
 

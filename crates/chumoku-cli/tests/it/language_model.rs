@@ -2,29 +2,22 @@
 
 use crate::common::{Place, sha256};
 
-/// A text with an order that can be learnt.
-fn text() -> String {
+/// A text with an order that can be learnt, of so many lines.
+fn text(lines: usize) -> String {
     let people = ["the cat", "a dog", "my friend", "the old man"];
     let deeds = ["saw", "likes", "never met", "heard"];
     let mut out = String::new();
-    for i in 0..900usize {
+    for i in 0..lines {
         let (who, did, whom) = (people[i * 7 % 4], deeds[i * 5 / 4 % 4], people[(i * 3 + i / 9) % 4]);
         out.push_str(&format!("{who} {did} {whom}.\n"));
     }
     out
 }
 
-fn trained(epochs: &str) -> Place {
-    let place = Place::new();
-    place.write("book.txt", text());
-    place.run(&["train", "book.txt", "--task", "lm", "--out", "model", "--epochs", epochs]).ok();
-    place
-}
-
 #[test]
 fn a_text_is_learnt_and_continued() {
     let place = Place::new();
-    place.write("book.txt", text());
+    place.write("book.txt", text(900));
     let run = place.run(&["train", "book.txt", "--out", "model", "--epochs", "12"]).ok();
     assert!(run.stderr.contains("task      lm"), "{}", run.stderr);
     assert!(run.stderr.contains("characters:"), "{}", run.stderr);
@@ -74,19 +67,19 @@ fn a_text_is_learnt_and_continued() {
 
 #[test]
 fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
-    let place = trained("4");
-    let whole = sha256(&place.path("model/model.safetensors"));
-    let args = |more: &[&'static str]| [&["train", "book.txt", "--task", "lm", "--epochs", "4"][..], more].concat();
-    place.run(&args(&["--out", "alone", "--threads", "1"])).ok();
-    assert_eq!(sha256(&place.path("alone/model.safetensors")), whole);
-    place.run_in_spite_of_kills(&args(&["--out", "killed"]));
-    assert_eq!(sha256(&place.path("killed/model.safetensors")), whole);
+    let place = Place::new();
+    place.write("book.txt", text(200));
+    let args = |more: &[&'static str]| [&["train", "book.txt", "--task", "lm", "--epochs", "3"][..], more].concat();
+    place.run(&args(&["--out", "whole", "--threads", "1"])).ok();
+    place.run_in_spite_of_kills(&args(&["--out", "killed", "--threads", "2"]));
+    let [whole, killed] = ["whole", "killed"].map(|out| sha256(&place.path(out).join("model.safetensors")));
+    assert_eq!(whole, killed);
 }
 
 #[test]
 fn tokens_are_what_was_asked_for() {
     let place = Place::new();
-    place.write("book.txt", text());
+    place.write("book.txt", text(300));
     let args = ["train", "book.txt", "--task", "lm", "--epochs", "1", "--tokens", "subwords", "--out", "model"];
     let run = place.run(&args).ok();
     assert!(run.stderr.contains("parts of words:"), "{}", run.stderr);
@@ -97,26 +90,28 @@ fn tokens_are_what_was_asked_for() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let place = trained("1");
+    let place = Place::new();
+    place.train_language_model();
     let refuses = |args: &[&str], words: &[&str]| drop(place.refuses(args, words));
-    refuses(&["generate", "model", "x", "--temperature", "-1"], &["temperature", "got -1"]);
-    refuses(&["generate", "model", "x", "--top-p", "1.5"], &["top p", "got 1.5"]);
-    refuses(&["translate", "model", "x"], &["expected a translator", "chumoku generate"]);
-    refuses(&["predict", "model", "x"], &["expected a text classifier", "chumoku generate"]);
+    refuses(&["generate", "lm", "x", "--temperature", "-1"], &["temperature", "got -1"]);
+    refuses(&["generate", "lm", "x", "--top-p", "1.5"], &["top p", "got 1.5"]);
+    refuses(&["translate", "lm", "x"], &["expected a translator", "chumoku generate"]);
+    refuses(&["predict", "lm", "x"], &["expected a text classifier", "chumoku generate"]);
     refuses(&["train", "--task", "lm", "--out", "o"], &["no built-in data", "book.txt"]);
     place.write("empty.txt", "");
     assert_eq!(place.run(&["train", "empty.txt", "--task", "lm", "--out", "o"]).code, 2);
     // A prompt that is longer than the context.
     let long = "the cat saw a dog. ".repeat(50);
-    place.run(&["generate", "model", &long, "--max-tokens", "5"]).ok();
+    place.run(&["generate", "lm", &long, "--max-tokens", "5"]).ok();
 }
 
 #[cfg(unix)]
 #[test]
 fn a_prompt_must_be_text() {
     use std::os::unix::ffi::OsStrExt;
-    let place = trained("1");
-    let mut command = place.command(&["generate", "model"]);
+    let place = Place::new();
+    place.train_language_model();
+    let mut command = place.command(&["generate", "lm"]);
     let output = command.arg(std::ffi::OsStr::from_bytes(b"a\xFFb")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("UTF-8"), "{output:?}");

@@ -246,7 +246,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn whatever_is_said_is_said_in_both_languages() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
     let mut files = Vec::new();
-    for member in ["chumoku-text", "chumoku", "chumoku-view", "chumoku-server", "chumoku-cli"] {
+    for member in ["chumoku-text", "chumoku-ngrams", "chumoku", "chumoku-view", "chumoku-server", "chumoku-cli"] {
         sources(&crates.join(member).join("src"), &mut files);
     }
     assert!(files.len() > 100, "{}: where have they gone?", files.len());

@@ -1,22 +1,11 @@
 //! Data through pipes: read whole, for every command, and answered as it comes.
 
-use crate::common::{Place, Run, csv, reviews};
+use crate::common::{PATIENCE, Place, Run, csv, model, reviews};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
-
-fn model() -> &'static str {
-    static MODEL: OnceLock<String> = OnceLock::new();
-    MODEL.get_or_init(|| {
-        let place = Place::shared("pipes");
-        place.train_small("model", &["--epochs", "3"]);
-        place.path("model").display().to_string()
-    })
-}
 
 /// More than is looked at to recognise a file, twice over, and more than a pipe holds.
 fn large() -> String {
@@ -104,13 +93,14 @@ impl Talk {
     }
 
     fn say(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
+        // In one piece: what has come when nothing comes for a moment is looked at.
+        self.input.write_all(format!("{line}\n").as_bytes()).unwrap();
         self.input.flush().unwrap();
     }
 
-    /// The next line of output. It does not come before its input, and a minute is enough for any machine.
+    /// The next line of output. It does not come before its input.
     fn hear(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(60)).expect("no answer while standard input is open")
+        self.lines.recv_timeout(PATIENCE).expect("no answer while standard input is open")
     }
 
     fn end(mut self) {
@@ -143,8 +133,7 @@ fn lines_are_answered_as_they_come() {
     // A table whose header names its columns, and one that is said to be one.
     for (args, header) in [(&[][..], "id,text"), (&["--format", "csv", "--text", "b"], "a,b")] {
         let mut talk = Talk::with(&place, &[&["predict", model()], args].concat());
-        talk.say(header);
-        talk.say("1,\"good, and cheap\"");
+        talk.say(&format!("{header}\n1,\"good, and cheap\""));
         assert_eq!(talk.hear(), format!("{header},label,probability,error"));
         assert!(talk.hear().starts_with("1,\"good, and cheap\","));
         talk.say("2,bad");

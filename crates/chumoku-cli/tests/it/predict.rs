@@ -1,17 +1,7 @@
 //! `predict`: order and columns kept, the form of the input kept, and every text answered by itself.
 
-use crate::common::{Place, Run, csv, reviews};
+use crate::common::{Place, Run, csv, model, reviews};
 use serde_json::{Value, json};
-use std::sync::OnceLock;
-
-fn model() -> &'static str {
-    static MODEL: OnceLock<String> = OnceLock::new();
-    MODEL.get_or_init(|| {
-        let place = Place::shared("predict");
-        place.train_small("model", &["--epochs", "3"]);
-        place.path("model").display().to_string()
-    })
-}
 
 fn predict(place: &Place, more: &[&str]) -> Run {
     place.run(&[&["predict", model()], more].concat()).ok()
@@ -146,8 +136,8 @@ fn memory_does_not_grow_with_the_file() {
         assert_eq!(run.stdout.lines().count(), 700 * copies + 1);
         run.peak_bytes
     };
-    match (peak(4), peak(24)) {
-        (Some(small), Some(large)) => assert!(large < small + (16 << 20), "{small} and {large} bytes"),
+    match (peak(2), peak(14)) {
+        (Some(small), Some(large)) => assert!(large < small + (10 << 20), "{small} and {large} bytes"),
         _ => eprintln!("SKIPPED: this system does not tell the peak memory"),
     }
 }
@@ -209,7 +199,7 @@ fn a_row_without_an_answer_keeps_its_place() {
     assert!(rows[0].get("error").is_none() && rows[2]["label"].is_string());
 
     // Every fault that concerns one row, in every format, among the first rows and far behind them.
-    for far in [0, 3_000] {
+    for far in [0, 600] {
         let many = |row: &str| row.repeat(far);
         for (name, before, bad, after) in [
             ("x.csv", format!("text,n\na fine day,1\n{}", many("fine,2\n")), "too,many,fields\n", "bad,3\n"),

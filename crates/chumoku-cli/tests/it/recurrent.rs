@@ -125,11 +125,18 @@ fn comparing_shows_every_model_with_figures_that_fit_together() {
     let [low, power, high] = ["low", "median", "high"].map(|name| growth["power"][name].as_f64().unwrap());
     assert!(low <= power && power <= high && (growth["expected"].as_f64().unwrap() - 1.0).abs() < 0.01, "{growth}");
     let svg = place.read("time.svg");
-    assert_eq!(svg.matches("<circle").count(), 24);
+    // Six points of each network but that with learned positions, each with its numbers.
+    let points: Vec<_> = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("<title>")).collect();
+    assert_eq!(points.len(), 24, "{svg}");
     for step in models[3]["steps"].as_array().unwrap() {
-        let [length, ms] = ["length", "median_ms"].map(|name| step[name].as_f64().unwrap());
-        let said = format!("<title>LSTM, length {length}: {ms:.3} ms</title>");
-        assert!(svg.contains(&said), "{said}");
+        let start = format!("<title>LSTM, {}: ", step["length"]);
+        let said = points.iter().find_map(|point| point.split(&start).nth(1)).unwrap();
+        let shown: Vec<f64> = said.split(['(', ')', '–', ' ', '<']).filter_map(|part| part.parse().ok()).collect();
+        for (shown, name) in shown.iter().zip(["median_ms", "min_ms", "max_ms"]) {
+            let ms = step[name].as_f64().unwrap();
+            assert!((shown - ms).abs() < 1e-4 + 1e-6 * ms, "{name}: {shown} for {step}");
+        }
+        assert_eq!(shown.len(), 3, "{said}");
     }
     // Nothing else is left behind.
     assert_eq!(place.names("."), ["reviews.csv", "time.svg"]);

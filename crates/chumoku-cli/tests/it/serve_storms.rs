@@ -3,14 +3,14 @@
 
 #![cfg(unix)]
 
-use crate::common::{Place, csv, random, reviews};
+use crate::common::{Place, csv, random, reviews, wait_until};
 use crate::service::{PATIENCE, Reply, Server, read, request};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A folder with one model, which is quick to make.
@@ -51,7 +51,7 @@ fn ten_thousand_connections_may_stand_idle() {
     // Room for all of them; and more than may be open.
     for (count, room) in [(most, most + 100), (most / 10, most / 20)] {
         let most = room.to_string();
-        let server = Server::start(place(), &["ngrams", "--max-connections", &most, "--read-timeout", "300s"]);
+        let server = Server::start(place(), &["ngrams", "--max-connections", &most]);
         let before = server.resident();
         let stay = count.min(room);
         let is_full = stay < count;
@@ -95,7 +95,11 @@ fn more_connections_than_files_are_survived() {
     command.args(["-c", line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku")).env_remove("CHUMOKU_API_KEY");
     let server = Server::of(command.current_dir(place.path("")));
     let held: Vec<TcpStream> = (0..150).map(|_| server.connect()).collect();
-    std::thread::sleep(Duration::from_millis(200));
+    // It takes all that it can, where the system tells.
+    let files = format!("/proc/{}/fd", server.id());
+    if std::fs::exists(&files).unwrap_or(false) {
+        wait_until("no more files", || std::fs::read_dir(&files).unwrap().count() >= 60);
+    }
     drop(held);
     let reply = server.sends(&body());
     assert_eq!((reply.status, &*reply.body), (200, expected()));
@@ -152,14 +156,15 @@ fn is_answered(server: &Server, bytes: &[u8]) -> bool {
     let _ = stream.write_all(bytes);
     let begun = Instant::now();
     let reply = read(&mut stream);
-    assert!(begun.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(bytes));
+    assert!(begun.elapsed() < PATIENCE, "it hangs: {}", String::from_utf8_lossy(bytes));
     reply.iter().for_each(|reply| check(reply, bytes));
     reply.is_some()
 }
 
 #[test]
 fn nonsense_is_refused_and_hangs_nobody() {
-    let server = Server::start(place(), &["ngrams", "--read-timeout", "500ms", "--max-body", "100000", "--log", "off"]);
+    let args = ["ngrams", "--max-body", "100000", "--log", "off"];
+    let server = Server::start(place(), &args);
     let deep = |open: &str, close: &str, count: usize| {
         format!("{{\"inputs\": {}{}}}", open.repeat(count), close.repeat(count))
     };
@@ -195,7 +200,8 @@ fn nonsense_is_refused_and_hangs_nobody() {
             check(&reply, body);
         }
     }
-    // Requests that were sound, with bytes changed, left out, doubled, or cut off.
+    // Requests that were sound, with bytes changed, left out, doubled, or cut off: what is waited for may not come.
+    let server = Server::start(place(), &[&args[..], &["--read-timeout", "500ms"]].concat());
     let sound = json!({ "inputs": [["good"], ["bad"]], "full": true, "top": 2 }).to_string();
     let [mut answered, mut closed] = [0, 0];
     std::thread::scope(|scope| {
@@ -216,16 +222,19 @@ fn nonsense_is_refused_and_hangs_nobody() {
             (answered, closed) = (answered + counts.0, closed + counts.1);
         }
     });
-    // Most are long enough to be answered.
-    assert!(answered > 600, "{answered} answered, {closed} closed without a word");
-    assert_eq!(server.sends(&body()).body, expected());
+    // Most are long enough to be answered, if they come in time.
+    assert!(answered > 300, "{answered} answered, {closed} closed without a word");
+    wait_until("an answer as before", || {
+        let mut stream = server.connect();
+        let _ = stream.write_all(&body());
+        read(&mut stream).is_some_and(|reply| reply.body == expected())
+    });
 }
 
 #[test]
 fn who_sends_or_takes_bytes_one_by_one_is_let_go() {
     let server = Server::start(place(), &["ngrams", "--read-timeout", "1s"]);
     let whole = body();
-    let begun = Instant::now();
     std::thread::scope(|scope| {
         // Heads and bodies that come a byte at a time.
         for start in [0, whole.len() - 20] {
@@ -237,6 +246,7 @@ fn who_sends_or_takes_bytes_one_by_one_is_let_go() {
                     if stream.write_all(byte).is_err() {
                         break;
                     }
+                    // More than the time for all of them, together.
                     std::thread::sleep(Duration::from_millis(200));
                 }
                 read(&mut stream).into_iter().for_each(|reply| drop(reply.is(408, "Timeout")));
@@ -244,14 +254,13 @@ fn who_sends_or_takes_bytes_one_by_one_is_let_go() {
         }
         // Answers that nobody takes.
         let mut taker = server.connect();
-        taker.set_write_timeout(Some(Duration::from_secs(3))).unwrap();
+        taker.set_write_timeout(Some(PATIENCE)).unwrap();
         let ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
         let size = server.get("/openapi.json").body.len();
         assert!(40 * 100 * size > 50 << 20, "answers of {size} bytes could fit into buffers of the system");
         (0..40).take_while(|_| taker.write_all(&ask).is_ok()).for_each(drop);
         server.comes_to("chumoku_connections", 1);
     });
-    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     assert_eq!(server.sends(&whole).body, expected());
 }
 
@@ -279,12 +288,11 @@ fn a_folder_that_changes_or_vanishes_changes_no_answer() {
 fn told_to_end_under_load_it_answers_all_that_it_takes() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
     expected();
-    let address = server.address.clone();
+    let (address, all) = (server.address.clone(), Arc::new(AtomicUsize::new(0)));
     let clients: Vec<_> = (0..8)
         .map(|_| {
-            let address = address.clone();
+            let (address, all) = (address.clone(), all.clone());
             std::thread::spawn(move || {
-                let mut answered = 0;
                 // A connection for each request, until there are no more. One that was not taken ends without a byte.
                 while let Ok(mut stream) = TcpStream::connect(&address) {
                     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -300,17 +308,15 @@ fn told_to_end_under_load_it_answers_all_that_it_takes() {
                             whole.is_ok() && text.starts_with("HTTP/1.1 200") && text.ends_with(expected()),
                             "{text}"
                         );
-                        answered += 1;
+                        all.fetch_add(1, Relaxed);
                     }
                 }
-                answered
             })
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until("some answers", || all.load(Relaxed) > 50);
     server.signal("TERM");
-    let answered: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
-    assert!(answered > 50, "{answered}");
+    clients.into_iter().for_each(|client| client.join().unwrap());
     assert_eq!(server.ends(), 0, "{:#?}", server.said());
 }
 
@@ -318,15 +324,17 @@ fn told_to_end_under_load_it_answers_all_that_it_takes() {
 fn killed_it_is_started_again() {
     let place = Place::new();
     place.copy(&self::place().path("ngrams"), "ngrams");
-    // A port that was free a moment ago.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // A port that is free, and that the system gives to nobody who asks for any.
+    let first = std::process::id() as u16 % 10_000;
+    let mut ports = (0..10_000).map(|i| 20_000 + (first + i) % 10_000);
+    let port = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap();
     // As a supervisor does.
     let supervisor = "while [ ! -e stop ]; do \"$CHUMOKU\" serve ngrams --port $PORT 2>>log & echo $! >pid; wait $!; sleep 0.1; done";
     let mut command = Command::new("sh");
     command.args(["-c", supervisor]).current_dir(place.path("")).stdin(Stdio::null());
     command.env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku")).env("PORT", port.to_string()).env_remove("CHUMOKU_API_KEY");
     let mut shell = command.spawn().unwrap();
-    let is_over = AtomicBool::new(false);
+    let (is_over, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     let kill = |signal: &str| {
         let id = place.read("pid");
         assert!(Command::new("kill").args([signal, id.trim()]).status().unwrap().success(), "{id}");
@@ -338,14 +346,12 @@ fn killed_it_is_started_again() {
         read(&mut stream)
     };
     let comes_back = || {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match asks() {
-                Some(reply) => return assert_eq!((reply.status, &*reply.body), (200, expected())),
-                None => assert!(Instant::now() < until, "{}", place.read("log")),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("an answer", || {
+            asks().is_some_and(|reply| {
+                assert_eq!((reply.status, &*reply.body), (200, expected()));
+                true
+            })
+        });
     };
     comes_back();
     std::thread::scope(|scope| {
@@ -353,14 +359,18 @@ fn killed_it_is_started_again() {
         for _ in 0..4 {
             scope.spawn(|| {
                 while !is_over.load(Relaxed) {
-                    asks().into_iter().for_each(|reply| assert_eq!((reply.status, &*reply.body), (200, expected())));
+                    if let Some(reply) = asks() {
+                        assert_eq!((reply.status, &*reply.body), (200, expected()));
+                        answered.fetch_add(1, Relaxed);
+                    }
                 }
             });
         }
         for _ in 0..3 {
-            std::thread::sleep(Duration::from_millis(200));
+            let (before, old) = (answered.load(Relaxed), place.read("pid"));
+            wait_until("some answers", || answered.load(Relaxed) > before + 20);
             kill("-9");
-            std::thread::sleep(Duration::from_millis(20));
+            wait_until("a new process", || ![old.as_str(), ""].contains(&&*place.read("pid")));
             comes_back();
         }
         is_over.store(true, Relaxed);

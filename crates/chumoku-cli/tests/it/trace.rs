@@ -122,15 +122,14 @@ fn weights_that_do_not_sum_to_one_are_noted() {
 fn steps_that_fit_no_memory_are_refused_before_they_are_computed() {
     let place = Place::new();
     let rows = |n: usize| format!("[{}]", vec!["[1]"; n].join(","));
-    // A million scores of each of a million queries.
-    let n = 1_000_000;
+    // A quarter of a million scores of each of as many queries.
+    let n = 250_000;
     place.write(
         "long.json",
         format!(r#"{{"inputs": {{"Q": {0}, "K": {0}, "V": {0}}}, "claims": {{"scores": [[1]]}}}}"#, rows(n)),
     );
     for command in [["trace", "--input"].as_slice(), &["check"]] {
-        let said =
-            ["long.json: scores would be 1000000×1000000, which takes 64.0 TB of memory", "give smaller matrices"];
+        let said = ["long.json: scores would be 250000×250000, which takes 4.0 TB of memory", "give smaller matrices"];
         place.refuses(&[command, &["long.json"]].concat(), &said);
     }
 }
@@ -568,10 +567,7 @@ fn a_trace_of_a_model_adds_up() {
     place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).ok();
     place.refuses(&["trace", "--model", "gru", "--text", "x"], &["recurrent network"]);
 
-    let pairs: Vec<String> = (100..400).map(|i| i.to_string()).collect();
-    place.write("pairs.a", pairs.join("\n"));
-    place.write("pairs.b", pairs.iter().map(|p| p.chars().rev().collect::<String>()).collect::<Vec<_>>().join("\n"));
-    place.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
+    place.train_translator();
     for part in ["encoder", "decoder", "cross"] {
         let args = ["trace", "--model", "turn", "--text", "123", "--target", "32", "--part", part, "--format", "json"];
         let trace = place.run(&args).ok().json();
@@ -606,8 +602,7 @@ fn a_trace_of_a_model_adds_up() {
         place.run(&["trace", "--model", "turn", "--text", &long, "--target", "32", "--depth", "steps"]).ok().stdout;
     assert!(cut.contains("The text is longer than the model reads: the first "), "{cut}");
 
-    place.write("plays.txt", "to be or not to be, that is the question\n".repeat(200));
-    place.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
+    place.train_language_model();
     let trace = place.run(&["trace", "--model", "lm", "--text", "to be or", "--format", "json"]).ok().json();
     assert!(difference(&trace) < 1e-5, "{}", trace["agreements"]);
     let long = "to be or not to be ".repeat(40);

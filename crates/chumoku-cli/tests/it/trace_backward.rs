@@ -234,8 +234,7 @@ fn the_step_of_a_fine_tuned_classifier_is_that_of_fine_tuning() {
 #[test]
 fn gradients_of_a_language_model_are_those_of_training() {
     let place = Place::new();
-    place.write("plays.txt", "to be or not to be, that is the question\n".repeat(200));
-    place.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
+    place.train_language_model();
     let model = TextGenerator::load(&place.path("lm")).unwrap();
     let network = LanguageModel::new(model.config().model.clone()).unwrap();
     let encoder = &network.config().encoder;
@@ -273,10 +272,7 @@ fn gradients_of_a_language_model_are_those_of_training() {
 #[test]
 fn gradients_of_a_translator_are_those_of_training() {
     let place = Place::new();
-    let pairs: Vec<String> = (100..400).map(|i| i.to_string()).collect();
-    place.write("pairs.a", pairs.join("\n"));
-    place.write("pairs.b", pairs.iter().map(|p| p.chars().rev().collect::<String>()).collect::<Vec<_>>().join("\n"));
-    place.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
+    place.train_translator();
     let model = TextTranslator::load(&place.path("turn")).unwrap();
     let network = Translator::new(model.config().model.clone()).unwrap();
     let trace = |part: &str| {

@@ -96,50 +96,64 @@ impl Versions for ActivationBackward {
 /// Numbers in a piece of work.
 const PIECE: usize = 1 << 13;
 
+/// `x = f(x)`
+#[inline(always)]
+pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
+    simd.run(Forward(kind, x));
+}
+
+/// `x = f(x)` and `slope = f′(x)`
+#[inline(always)]
+pub(crate) fn activate_with_slope<S: Simd>(simd: S, kind: Activation, x: &mut [f32], slope: &mut [f32]) {
+    simd.run(ForwardWithSlope(kind, x, slope));
+}
+
+/// What [`activate`] does: one function for all callers.
 struct Forward<'a>(Activation, &'a mut [f32]);
 
 impl Op for Forward<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        activate(simd, self.0, self.1);
+        let Forward(kind, x) = self;
+        let mut pairs = x.chunks_exact_mut(2 * S::LANES);
+        for x in &mut pairs {
+            let (first, second) = x.split_at_mut(S::LANES);
+            let (y, _) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
+            simd.store(first, y[0]);
+            simd.store(second, y[1]);
+        }
+        for x in pairs.into_remainder().chunks_mut(S::LANES) {
+            let (y, _) = curve(simd, kind, simd.load_up_to(x, 0.0));
+            simd.store_up_to(x, y);
+        }
     }
 }
 
-/// `x = f(x)`
-#[inline(always)]
-pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
-    let mut pairs = x.chunks_exact_mut(2 * S::LANES);
-    for x in &mut pairs {
-        let (first, second) = x.split_at_mut(S::LANES);
-        let (y, _) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
-        simd.store(first, y[0]);
-        simd.store(second, y[1]);
-    }
-    for x in pairs.into_remainder().chunks_mut(S::LANES) {
-        let (y, _) = curve(simd, kind, simd.load_up_to(x, 0.0));
-        simd.store_up_to(x, y);
-    }
-}
+/// What [`activate_with_slope`] does.
+struct ForwardWithSlope<'a>(Activation, &'a mut [f32], &'a mut [f32]);
 
-/// `x = f(x)` and `slope = f′(x)`
-#[inline(always)]
-pub(crate) fn activate_with_slope<S: Simd>(simd: S, kind: Activation, x: &mut [f32], slope: &mut [f32]) {
-    let (mut pairs, mut slopes) = (x.chunks_exact_mut(2 * S::LANES), slope.chunks_exact_mut(2 * S::LANES));
-    for (x, slope) in (&mut pairs).zip(&mut slopes) {
-        let (first, second) = x.split_at_mut(S::LANES);
-        let (y, s) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
-        simd.store(first, y[0]);
-        simd.store(second, y[1]);
-        let (first, second) = slope.split_at_mut(S::LANES);
-        simd.store(first, s[0]);
-        simd.store(second, s[1]);
-    }
-    let rest = pairs.into_remainder().chunks_mut(S::LANES);
-    for (x, slope) in rest.zip(slopes.into_remainder().chunks_mut(S::LANES)) {
-        let (y, s) = curve(simd, kind, simd.load_up_to(x, 0.0));
-        simd.store_up_to(x, y);
-        simd.store_up_to(slope, s);
+impl Op for ForwardWithSlope<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let ForwardWithSlope(kind, x, slope) = self;
+        let (mut pairs, mut slopes) = (x.chunks_exact_mut(2 * S::LANES), slope.chunks_exact_mut(2 * S::LANES));
+        for (x, slope) in (&mut pairs).zip(&mut slopes) {
+            let (first, second) = x.split_at_mut(S::LANES);
+            let (y, s) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
+            simd.store(first, y[0]);
+            simd.store(second, y[1]);
+            let (first, second) = slope.split_at_mut(S::LANES);
+            simd.store(first, s[0]);
+            simd.store(second, s[1]);
+        }
+        let rest = pairs.into_remainder().chunks_mut(S::LANES);
+        for (x, slope) in rest.zip(slopes.into_remainder().chunks_mut(S::LANES)) {
+            let (y, s) = curve(simd, kind, simd.load_up_to(x, 0.0));
+            simd.store_up_to(x, y);
+            simd.store_up_to(slope, s);
+        }
     }
 }
 

@@ -38,22 +38,21 @@
 //! first and then over chunks. Both orders follow from the lengths of the sequence alone: with few heads the chunks are shared
 //! among threads, with many the heads.
 
+use super::any::{AnyAttention, AnyHeads, AnySaved};
 use super::blocks::{Group, QueryBlock, Unit};
 use super::differentiate::{Pair, RowBack, SpanRows};
-use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, STRIDE};
+use super::engine::{BlockTask, Columns, Engine, EngineOp, GRAIN, KEYS, STRIDE};
 use super::engines::on_engine;
-use super::heads::{Heads, HeadsMut, Layout};
+use super::heads::{HeadsMut, Layout};
 use super::mask_gradient;
 use super::operands::{Gathered, GroupRoom, KeySums, Left, QuerySums, Right, RightTransposed};
 use super::problem::{Attention, Gradients, Saved};
-use super::reference;
 use super::rows::{SourceRows, bad_keys};
 use super::transform::Transform;
 use crate::dropout::Keep;
-use crate::isa::Simd;
+use crate::isa::{Op, Simd};
 use crate::memory::Scratch;
-use crate::narrow::Narrow;
-use crate::number::Element;
+use crate::narrow::{Narrow, SharedNumbers};
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
 
@@ -85,11 +84,25 @@ pub(super) fn f16(args: &Attention<half::f16>, saved: Saved<half::f16>, gradient
 }
 
 fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradients<T>) {
-    let share = |view: HeadsMut<'_, T>| SharedMut::new(view.data);
+    let share = |view: HeadsMut<'_, T>| T::shared(SharedMut::new(view.data));
     let layouts = [gradients.query.layout, gradients.key.layout, gradients.value.layout];
     let grads = [share(gradients.query), share(gradients.key), share(gradients.value)];
-    let back = Back { args, saved, layouts, grads };
-    let heads = args.key.sequences() * args.key.heads();
+    let (any, plain) = (AnyAttention::new(args), (args, saved));
+    let any = &AnySaved::new(&any, saved, &plain);
+    pass(&Back { saved: any, layouts, grads });
+    if let Some(d_mask) = gradients.mask {
+        mask_gradient::mask_gradient(any, d_mask);
+    }
+    if let Some(d_sinks) = gradients.sinks {
+        sink_gradient(args, saved, d_sinks);
+    }
+}
+
+/// The gradients of queries, keys and values of any type.
+fn pass(back: &Back) {
+    let args = back.saved.args;
+    let all_heads = args.key.layout.heads;
+    let heads = args.key.layout.count() * all_heads;
     let work = args.work() * 3;
     let few = heads < ENOUGH_HEADS;
     let per_task = (WORTH_A_TASK / (work / heads.max(1)).max(1)).clamp(1, (heads / ENOUGH_HEADS).max(1));
@@ -97,15 +110,9 @@ fn backward<T: Narrow>(args: &Attention<T>, saved: Saved<T>, gradients: Gradient
         let mut memory = Memory::default();
         for pair in task * per_task..heads.min((task + 1) * per_task) {
             let work = if few { work / heads } else { 0 };
-            back.head(pair / args.key.heads(), pair % args.key.heads(), work, &mut memory);
+            back.head(pair / all_heads, pair % all_heads, work, &mut memory);
         }
     });
-    if let Some(d_mask) = gradients.mask {
-        mask_gradient::mask_gradient(args, saved, d_mask);
-    }
-    if let Some(d_sinks) = gradients.sinks {
-        sink_gradient(args, saved, d_sinks);
-    }
 }
 
 /// `d sink = −p_sink · rowsum(dO ∘ O)`, summed over sequences and queries: the sink is a key whose value is 0.
@@ -118,7 +125,7 @@ fn sink_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_sinks: &mut 
                 let products = saved.output.row(s, h, i).iter().zip(saved.d_output.row(s, h, i));
                 let delta: f64 = products.map(|(y, d)| y.to_f64() * d.to_f64()).sum();
                 let d_lse = saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[row]));
-                let sink = args.sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[h]));
+                let sink = args.problem.sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[h]));
                 sum += (sink - f64::from(saved.log_sum_exp[row])).exp() * (d_lse - delta);
             }
         }
@@ -134,35 +141,35 @@ struct Memory {
 }
 
 /// Arguments and where the gradients of query, key and value go.
-struct Back<'a, T: Element> {
-    args: &'a Attention<'a, T>,
-    saved: Saved<'a, T>,
+struct Back<'a> {
+    saved: &'a AnySaved<'a>,
     layouts: [Layout<'a>; 3],
-    grads: [SharedMut<T>; 3],
+    grads: [SharedNumbers; 3],
 }
 
-impl<T: Narrow> Back<'_, T> {
+impl Back<'_> {
     /// All gradients of one sequence and head of keys; `work` is what there is to share among threads.
     fn head(&self, sequence: usize, key_head: usize, work: usize, memory: &mut Memory) {
-        let args = self.args;
+        let args = self.saved.args;
         let (dim, value_dim) = (args.key.dim(), args.value.dim());
-        let (keys, all_keys) = (args.keys(sequence), args.key.length(sequence));
+        let (keys, all_keys) = (args.keys(sequence), args.key.layout.length(sequence));
         // The rows of dK and dV that are added to: the gradients themselves if they are f32, else sums beside them.
-        let rows = if T::IS_F32 { 0 } else { keys };
+        let is_f32 = self.grads[1].as_f32().is_some();
+        let rows = if is_f32 { 0 } else { keys };
         let Memory { beside, partial } = memory;
         beside.clear();
         beside.resize(rows * (dim + value_dim), 0.0);
         let (d_key, d_value) = beside.split_at_mut(rows * dim);
         let sums = [(1, d_key, dim), (2, d_value, value_dim)].map(|(which, beside, width)| {
             let (layout, shared) = (self.layouts[which], self.grads[which]);
-            match T::shared_f32(shared) {
+            match shared.as_f32() {
                 Some(shared) => {
                     GradientRows { shared, first: layout.at(sequence, key_head, 0), stride: layout.row_stride, width }
                 }
                 None => GradientRows { shared: SharedMut::new(beside), first: 0, stride: width, width },
             }
         });
-        if T::IS_F32 {
+        if is_f32 {
             for (j, sums) in (0..keys).flat_map(|j| sums.iter().map(move |sums| (j, sums))) {
                 // SAFETY: rows of gradients do not overlap, and these are this head's alone, which one task computes. They
                 // are borrowed until all tasks are done, and hold numbers.
@@ -174,7 +181,7 @@ impl<T: Narrow> Back<'_, T> {
         let size = keys.div_ceil(CHUNKS).max(CHUNK).next_multiple_of(KEYS);
         let chunks: Vec<Range<usize>> = (0..keys).step_by(size).map(|first| first..keys.min(first + size)).collect();
         for unit in Unit::spans(args, sequence, key_head, SPAN) {
-            let rows = unit.rows_of(args, &self.saved, &bad_keys);
+            let rows = unit.rows_of(self.saved, &bad_keys);
             bad_rows.extend(rows.bad());
             let size = chunks.len() * rows.len() * dim;
             partial.resize(size.max(partial.len()), 0.0);
@@ -189,26 +196,25 @@ impl<T: Narrow> Back<'_, T> {
             self.write_queries(&rows, partial);
         }
         for &(h, i) in &bad_rows {
-            let row = reference::attention_row_backward(args, self.saved, sequence, h, i);
+            let row = self.saved.plain.row(sequence, h, i);
             for j in (0..keys).filter(|&j| row.d_scores[j].is_some()) {
                 // SAFETY: the chunks are done, so that this head's sums are reached by nobody else; they hold numbers.
                 let [d_key, d_value] = sums.each_ref().map(|sums| unsafe { sums.row(j) });
-                row.add_to_key(args, self.saved, (sequence, h, i), j, d_key, d_value);
+                self.saved.plain.add_to_key(&row, (sequence, h, i), j, d_key, d_value);
             }
             // SAFETY: rows of gradients do not overlap, and queries that read this head of keys are this task's alone.
-            let d_query = unsafe { self.grads[0].slice(self.layouts[0].at(sequence, h, i), dim) };
-            d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
+            unsafe { self.grads[0].round(self.layouts[0].at(sequence, h, i), &row.d_query) };
         }
         for (which, sums) in (1..3).zip(&sums) {
             for j in 0..all_keys {
                 // SAFETY: rows of gradients do not overlap, and this head's are this task's alone. Where the gradients are
                 // not f32 the sums lie beside them, so that no two slices overlap.
                 unsafe {
-                    let out = self.grads[which].slice(self.layouts[which].at(sequence, key_head, j), sums.width);
+                    let at = self.layouts[which].at(sequence, key_head, j);
                     if j >= keys {
-                        out.fill(T::of(0.0));
-                    } else if !T::IS_F32 {
-                        T::narrow(sums.row(j), out);
+                        self.grads[which].clear(at, sums.width);
+                    } else if !is_f32 {
+                        self.grads[which].narrow(at, sums.row(j));
                     }
                 }
             }
@@ -217,7 +223,8 @@ impl<T: Narrow> Back<'_, T> {
 
     /// Adds up what the chunks give to the queries, in their order, and writes it.
     fn write_queries(&self, rows: &SpanRows, partial: &[f32]) {
-        let dim = self.args.query.dim();
+        let args = self.saved.args;
+        let dim = args.query.dim();
         let (first, others) = partial.split_at(partial.len().min(rows.len() * dim));
         let mut sum = vec![0.0f32; dim];
         for (at, (h, i)) in rows.places().enumerate() {
@@ -229,10 +236,9 @@ impl<T: Narrow> Back<'_, T> {
             for other in others.chunks_exact((rows.len() * dim).max(1)) {
                 sum.iter_mut().zip(&other[range.clone()]).for_each(|(sum, x)| *sum += x);
             }
-            sum.iter_mut().for_each(|x| *x *= self.args.scale as f32);
+            sum.iter_mut().for_each(|x| *x *= args.scale as f32);
             // SAFETY: rows of gradients do not overlap, and these are this head's alone.
-            let out = unsafe { self.grads[0].slice(self.layouts[0].at(rows.sequence, h, i), dim) };
-            T::narrow(&sum, out);
+            unsafe { self.grads[0].narrow(self.layouts[0].at(rows.sequence, h, i), &sum) };
         }
     }
 }
@@ -263,7 +269,6 @@ impl GradientRows {
     /// # Safety
     /// * Nobody else may reach these rows meanwhile.
     /// * The memory of the sums must still be there.
-    #[inline(always)]
     unsafe fn add_transposed<S: Simd, E: Engine>(
         &self,
         simd: S,
@@ -271,24 +276,40 @@ impl GradientRows {
         factor: f32,
         keys: &Range<usize>,
     ) {
+        simd.run(AddTransposed { to: self, from: from.rows(0), factor, keys });
+    }
+}
+
+/// What [`GradientRows::add_transposed`] does, which alone makes it: its caller promises the rows.
+struct AddTransposed<'a> {
+    to: &'a GradientRows,
+    /// (width, [`KEYS`])
+    from: &'a [f32],
+    factor: f32,
+    keys: &'a Range<usize>,
+}
+
+impl Op for AddTransposed<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let AddTransposed { to, from, factor, keys } = self;
         let count = keys.len();
         for k in (0..count).step_by(16) {
-            for c in (0..self.width).step_by(16) {
-                let (rows, columns) = ((count - k).min(16), (self.width - c).min(16));
-                let from = &from.rows(c)[k..];
+            for c in (0..to.width).step_by(16) {
+                let (rows, columns) = ((count - k).min(16), (to.width - c).min(16));
+                let from = &from[c * KEYS + k..];
                 if rows == 16 && columns == 16 {
                     assert!(from.len() >= 15 * KEYS + 16);
-                    let first = self.first + (keys.start + k) * self.stride + c;
+                    let first = to.first + (keys.start + k) * to.stride + c;
                     // SAFETY: `from` holds 16 rows of 16, KEYS apart, as was just checked. At `first` are 16 columns of the
                     // rows of 16 keys, `stride` apart, which the caller promises: there, and no one else's.
-                    unsafe {
-                        simd.add_transposed(from.as_ptr(), KEYS, factor, self.shared.pointer(first), self.stride)
-                    };
+                    unsafe { simd.add_transposed(from.as_ptr(), KEYS, factor, to.shared.pointer(first), to.stride) };
                     continue;
                 }
                 for i in 0..rows {
                     // SAFETY: the caller promises the row of this key: there, and no one else's.
-                    let row = unsafe { self.row(keys.start + k + i) };
+                    let row = unsafe { to.row(keys.start + k + i) };
                     for (j, to) in row[c..c + columns].iter_mut().enumerate() {
                         *to += factor * from[j * KEYS + i];
                     }
@@ -299,8 +320,8 @@ impl GradientRows {
 }
 
 /// A chunk of keys against a span of queries.
-struct Chunk<'a, T: Element> {
-    back: &'a Back<'a, T>,
+struct Chunk<'a> {
+    back: &'a Back<'a>,
     rows: &'a SpanRows,
     keys: Range<usize>,
     /// Where what the chunk gives to the queries goes: (rows, dim).
@@ -309,11 +330,11 @@ struct Chunk<'a, T: Element> {
     sums: [GradientRows; 2],
 }
 
-impl<T: Narrow> EngineOp for Chunk<'_, T> {
+impl EngineOp for Chunk<'_> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
         let Chunk { back, rows, keys, d_query, sums } = self;
-        let groups = rows.unit.groups(back.args, E::QUERIES, E::GROUP);
+        let groups = rows.unit.groups(back.saved.args, E::QUERIES, E::GROUP);
         let mut scratch = Scratch::take();
         let mut pass = ChunkBackward::new(engine, back, rows, &groups, &mut scratch);
         pass.pack_queries();
@@ -328,7 +349,7 @@ impl<T: Narrow> EngineOp for Chunk<'_, T> {
                 let Some(columns) = group.columns(&keys) else { continue };
                 for (b, block) in group.blocks.iter().enumerate() {
                     pass.scores(g, b, block.count, columns);
-                    pass.softmax(b, block, keys.start, columns);
+                    engine.run(Softmax { pass: &mut pass, b, block, first_key: keys.start, columns });
                     pass.add_d_query(g, b, block.count, columns);
                 }
                 pass.gather(g, group, columns, &keys, &mut has_sums);
@@ -341,11 +362,27 @@ impl<T: Narrow> EngineOp for Chunk<'_, T> {
     }
 }
 
+/// [`ChunkBackward::softmax`] as a function of its own.
+struct Softmax<'a, 'b, E: Engine> {
+    pass: &'a mut ChunkBackward<'b, E>,
+    b: usize,
+    block: &'a QueryBlock,
+    first_key: usize,
+    columns: Columns,
+}
+
+impl<E: Engine> BlockTask<E> for Softmax<'_, '_, E> {
+    #[inline(always)]
+    fn eval(self, _: E) {
+        self.pass.softmax(self.b, self.block, self.first_key, self.columns);
+    }
+}
+
 /// A chunk on its way through the stages.
-struct ChunkBackward<'a, T: Element, E> {
+struct ChunkBackward<'a, E> {
     engine: E,
-    args: &'a Attention<'a, T>,
-    d_output: Heads<'a, T>,
+    args: &'a AnyAttention<'a>,
+    d_output: AnyHeads<'a>,
     rows: &'a SpanRows,
     groups: &'a [Group],
     transform: Option<Transform>,
@@ -380,20 +417,14 @@ struct ChunkBackward<'a, T: Element, E> {
     staged: &'a mut [f32],
 }
 
-impl<'a, T: Narrow, E: Engine> ChunkBackward<'a, T, E> {
+impl<'a, E: Engine> ChunkBackward<'a, E> {
     /// Blocks of a group.
     const BLOCKS: usize = E::GROUP / E::QUERIES;
 
     /// Takes working memory for a chunk.
     #[inline(always)]
-    fn new(
-        engine: E,
-        back: &'a Back<'a, T>,
-        rows: &'a SpanRows,
-        groups: &'a [Group],
-        scratch: &'a mut Scratch,
-    ) -> Self {
-        let args = back.args;
+    fn new(engine: E, back: &'a Back<'a>, rows: &'a SpanRows, groups: &'a [Group], scratch: &'a mut Scratch) -> Self {
+        let args = back.saved.args;
         let (dim, value_dim) = (args.query.dim(), args.value.dim());
         let blocks = groups.len() * Self::BLOCKS;
         let [weights_size, d_scores_size, of_scores, of_d_weights, left_size] = GroupRoom::<E>::sizes();

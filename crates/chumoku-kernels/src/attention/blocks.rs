@@ -4,11 +4,10 @@
 
 use super::engine::{Columns, GRAIN, KEYS, Span};
 use super::mask::Band;
-use super::problem::Attention;
+use super::problem::Problem;
 use super::reference;
 use crate::dropout::Keep;
-use crate::isa::Simd;
-use crate::number::Element;
+use crate::isa::{Op, Simd};
 use std::ops::Range;
 
 /// Units start at multiples of this many rows: whole blocks of every engine.
@@ -38,18 +37,18 @@ pub(super) struct Group {
 }
 
 /// All units, and how many of them to make a task of.
-pub(super) fn units<T: Element>(args: &Attention<T>) -> (Vec<Unit>, usize) {
-    let (group, dim) = (args.group(), args.query.dim().max(args.value.dim()));
-    let all_rows = args.rows();
+pub(super) fn units(args: &Problem<f32>) -> (Vec<Unit>, usize) {
+    let (group, dim) = (args.group(), args.query.dim.max(args.value.dim));
+    let all_rows = args.query.rows().unwrap_or(usize::MAX);
     let rows_wanted = (65536 / dim).clamp(2 * ROWS, 11 * ROWS).min((all_rows / UNITS).max(1)).next_multiple_of(ROWS);
     let mut units = Vec::new();
-    for sequence in 0..args.query.sequences() {
+    for sequence in 0..args.query.count() {
         let length = args.query.length(sequence);
         if length == 0 || args.decodes(sequence) {
             continue;
         }
         let heads_wanted = (rows_wanted / length.next_multiple_of(ROWS / 2)).clamp(1, group);
-        for key_head in 0..args.key.heads() {
+        for key_head in 0..args.key.heads {
             let end = (key_head + 1) * group;
             for first in (key_head * group..end).step_by(heads_wanted) {
                 for row in (0..length).step_by(rows_wanted) {
@@ -71,12 +70,12 @@ impl Unit {
     }
 
     /// The queries of one head of keys in units of about `rows` rows, which depend on the length alone.
-    pub(super) fn spans<T: Element>(
-        args: &Attention<T>,
+    pub(super) fn spans(
+        args: &Problem<f32>,
         sequence: usize,
         key_head: usize,
         rows: usize,
-    ) -> impl Iterator<Item = Unit> {
+    ) -> impl Iterator<Item = Unit> + use<> {
         let (length, group) = (args.query.length(sequence), args.group());
         let heads = (rows / length.next_multiple_of(ROWS).max(1)).clamp(1, group);
         let end = (key_head + 1) * group;
@@ -89,7 +88,7 @@ impl Unit {
     }
 
     /// The unit in groups of `group` rows, each in blocks of `height`.
-    pub(super) fn groups<T: Element>(&self, args: &Attention<T>, height: usize, group: usize) -> Vec<Group> {
+    pub(super) fn groups(&self, args: &Problem<f32>, height: usize, group: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for block in self.blocks(args, height) {
             match groups.last_mut() {
@@ -111,14 +110,14 @@ impl Unit {
     }
 
     /// The unit in blocks of `height` queries.
-    pub(super) fn blocks<T: Element>(&self, args: &Attention<T>, height: usize) -> Vec<QueryBlock> {
+    pub(super) fn blocks(&self, args: &Problem<f32>, height: usize) -> Vec<QueryBlock> {
         let mut blocks = Vec::new();
         self.blocks_into(args, height, &mut blocks);
         blocks
     }
 
     /// As [`Unit::blocks`], in place of what `blocks` held.
-    pub(super) fn blocks_into<T: Element>(&self, args: &Attention<T>, height: usize, blocks: &mut Vec<QueryBlock>) {
+    pub(super) fn blocks_into(&self, args: &Problem<f32>, height: usize, blocks: &mut Vec<QueryBlock>) {
         blocks.clear();
         let mut row = 0;
         let (offset, keys) = (args.offset(self.sequence), args.keys(self.sequence));
@@ -205,13 +204,7 @@ impl QueryBlock {
     }
 
     /// Marks the queries that see one of `bad_keys`.
-    pub(super) fn find_bad<T: Element>(
-        &self,
-        args: &Attention<T>,
-        sequence: usize,
-        bad_keys: &[usize],
-        is_bad: &mut [bool],
-    ) {
+    pub(super) fn find_bad(&self, args: &Problem<f32>, sequence: usize, bad_keys: &[usize], is_bad: &mut [bool]) {
         for (i, is_bad) in is_bad.iter_mut().enumerate().take(self.count) {
             let sees = |j: &usize| {
                 self.range(i).contains(j) && reference::bias(args, sequence, self.head, self.first + i, *j).is_some()
@@ -222,19 +215,39 @@ impl QueryBlock {
 
     /// Which weights dropout keeps in these columns: for each query a bit a key, [`KEYS`] in all.
     #[inline(always)]
-    pub(super) fn kept<T: Element, S: Simd>(
+    pub(super) fn kept<S: Simd>(
         &self,
         (simd, keep): (S, &Keep),
-        args: &Attention<T>,
+        args: &Problem<f32>,
         sequence: usize,
         first_key: usize,
         columns: Columns,
         kept: &mut [u16],
     ) {
-        let pair = (sequence * args.query.heads() + self.head) as u64;
-        for group in 0..self.count.div_ceil(8) {
+        let pair = (sequence * args.query.heads + self.head) as u64;
+        simd.run(Kept { keep, pair, count: self.count, first: self.first, first_key, columns, kept });
+    }
+}
+
+/// What [`QueryBlock::kept`] draws, for a pair of sequence and head.
+struct Kept<'a> {
+    keep: &'a Keep,
+    pair: u64,
+    count: usize,
+    first: usize,
+    first_key: usize,
+    columns: Columns,
+    kept: &'a mut [u16],
+}
+
+impl Op for Kept<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Kept { keep, pair, count, first, first_key, columns, kept } = self;
+        for group in 0..count.div_ceil(8) {
             for col in (columns.from()..columns.to()).step_by(16) {
-                let index = pair << 36 | ((first_key + col) as u64 / 16) << 18 | (self.first / 8 + group) as u64;
+                let index = pair << 36 | ((first_key + col) as u64 / 16) << 18 | (first / 8 + group) as u64;
                 for (i, bits) in keep.bits(simd, index).into_iter().enumerate() {
                     kept[(group * 8 + i) * (KEYS / 16) + col / 16] = bits;
                 }

@@ -1,15 +1,13 @@
 //! The softmax of a block, differentiated: scores and the gradients of weights become weights and the gradients of
 //! scores, two rows at a time.
 
+use super::any::AnySaved;
 use super::blocks::Unit;
 use super::engine::{Engine, KEYS, STRIDE, Span};
 use super::operands::Lines;
-use super::problem::{Attention, Saved};
 use super::rows::{LARGEST_SQUARE, sum_of_squares};
 use super::softmax::{FORBIDDEN_BELOW, LANES, V, exp2_clamped};
 use crate::isa::{Lanes, Op, Simd, dispatch};
-use crate::narrow::Narrow;
-use crate::number::Element;
 use std::f32::consts::LOG2_E;
 
 /// What takes the scores of a query to its weights, and its gradients of weights to gradients of scores.
@@ -27,25 +25,29 @@ impl RowBack {
     /// A row that gives nothing.
     pub(super) const NOTHING: RowBack = RowBack { shift: f32::INFINITY, delta: 0.0, is_bad: false };
 
+    /// `wide` is room for the rows of the query, its output and the output's gradient.
     #[inline(always)]
-    pub(super) fn new<T: Narrow, S: Simd>(
+    fn new<S: Simd>(
         simd: S,
-        args: &Attention<T>,
-        saved: &Saved<T>,
-        (s, h, i): (usize, usize, usize),
+        saved: &AnySaved,
+        place: (usize, usize, usize),
         mut is_bad: bool,
+        wide: &mut [Vec<f32>; 3],
     ) -> Self {
-        let at = args.query.layout.row(s, h, i);
+        let (s, h, i) = place;
+        let at = saved.args.query.layout.row(s, h, i);
         let log_sum_exp = saved.log_sum_exp[at];
         if log_sum_exp == f32::NEG_INFINITY && !is_bad {
             return RowBack::NOTHING;
         }
-        let (output, d_output) = (saved.output.row(s, h, i), saved.d_output.row(s, h, i));
+        let [query, output, d_output] = wide;
+        let query = saved.args.query.row(place, query);
+        let (output, d_output) = (saved.output.row(place, output), saved.d_output.row(place, d_output));
         let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
         // Beyond 2^16, rounding log-sum-exp to f32 would change weights by more than 1/256.
         // The other limits are there so that no product overflows: 0 · ∞ would be NaN in columns that are not seen.
         // No closures: they would be compiled without the instruction set.
-        let of_query = simd.sum(sum_of_squares(simd, args.query.row(s, h, i)));
+        let of_query = simd.sum(sum_of_squares(simd, query));
         let of_d_output = simd.sum(sum_of_squares(simd, d_output));
         let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37;
         let is_fine = is_fine && of_query < LARGEST_SQUARE && of_d_output < LARGEST_SQUARE;
@@ -61,16 +63,13 @@ impl RowBack {
 
 /// Σ x y, in double precision, in eight sums side by side.
 #[inline(always)]
-fn dot<T: Narrow>(x: &[T], y: &[T]) -> f64 {
+fn dot(x: &[f32], y: &[f32]) -> f64 {
     const LANES: usize = 8;
     let mut sums = [0.0; LANES];
     let (x, y) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
-    let rest = x.remainder().iter().zip(y.remainder()).map(|(x, y)| x.to_f64() * y.to_f64()).sum::<f64>();
+    let rest = x.remainder().iter().zip(y.remainder()).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum::<f64>();
     for (x, y) in x.zip(y) {
-        let (mut wide_x, mut wide_y) = ([0.0f32; LANES], [0.0f32; LANES]);
-        T::widen(&x[..LANES], &mut wide_x);
-        T::widen(&y[..LANES], &mut wide_y);
-        for (sum, (x, y)) in sums.iter_mut().zip(wide_x.into_iter().zip(wide_y)) {
+        for (sum, (&x, &y)) in sums.iter_mut().zip(x.iter().zip(y)) {
             *sum += f64::from(x) * f64::from(y);
         }
     }
@@ -114,24 +113,25 @@ impl SpanRows {
 
 impl Unit {
     /// What the backward pass needs to know of the unit's queries.
-    pub(super) fn rows_of<T: Narrow>(&self, args: &Attention<T>, saved: &Saved<T>, bad_keys: &[usize]) -> SpanRows {
-        dispatch(RowsOf { unit: self, args, saved, bad_keys })
+    pub(super) fn rows_of(&self, saved: &AnySaved, bad_keys: &[usize]) -> SpanRows {
+        dispatch(RowsOf { unit: self, saved, bad_keys })
     }
 }
 
 /// What [`Unit::rows_of`] does, whose sums are worth vectors.
-struct RowsOf<'a, 'b, T: Element> {
+struct RowsOf<'a, 'b> {
     unit: &'a Unit,
-    args: &'a Attention<'b, T>,
-    saved: &'a Saved<'b, T>,
+    saved: &'a AnySaved<'b>,
     bad_keys: &'a [usize],
 }
 
-impl<T: Narrow> Op for RowsOf<'_, '_, T> {
+impl Op for RowsOf<'_, '_> {
     type Output = SpanRows;
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) -> SpanRows {
-        let RowsOf { unit, args, saved, bad_keys } = self;
+        let RowsOf { unit, saved, bad_keys } = self;
+        let args = saved.args;
+        let mut wide = [args.query.dim(), args.value.dim(), args.value.dim()].map(|dim| vec![0.0; dim]);
         let mut rows = SpanRows {
             unit: unit.clone(),
             sequence: unit.sequence,
@@ -144,7 +144,7 @@ impl<T: Narrow> Op for RowsOf<'_, '_, T> {
             block.find_bad(args, unit.sequence, bad_keys, &mut is_bad);
             for (i, is_bad) in (block.first..block.first + block.count).zip(is_bad) {
                 rows.places.push((block.head, i));
-                rows.softmax.push(RowBack::new(simd, args, saved, (unit.sequence, block.head, i), is_bad));
+                rows.softmax.push(RowBack::new(simd, saved, (unit.sequence, block.head, i), is_bad, &mut wide));
             }
         }
         rows

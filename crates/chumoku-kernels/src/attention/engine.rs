@@ -256,6 +256,9 @@ pub(crate) unsafe trait Engine: Copy {
     /// The vectors.
     fn simd(self) -> Self::S;
 
+    /// Runs a task as a function of its own, with the engine's instructions: it is compiled once, not for every caller.
+    fn run<T: BlockTask<Self>>(self, task: T);
+
     /// Size of a left operand of [`Engine::QUERIES`] rows and this depth.
     fn left_size(depth: usize) -> usize;
     /// Whether left operands of this depth that lie one after another can also be gathered, as they are.
@@ -383,6 +386,12 @@ pub(crate) unsafe trait Engine: Copy {
         out: *mut f32,
         accumulate: bool,
     );
+}
+
+/// What is done with a block by an engine that is known, in a function of its own: see [`Engine::run`].
+pub(super) trait BlockTask<E> {
+    /// The body; implementations are `#[inline(always)]`.
+    fn eval(self, engine: E);
 }
 
 /// Code that multiplies blocks, written once for every engine, as [`Op`](crate::isa::Op) is for every instruction set.

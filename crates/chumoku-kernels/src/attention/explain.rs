@@ -1,22 +1,20 @@
 //! What a call of attention runs on, and why.
 
+use super::any::AnyAttention;
 use super::blocks::units;
 use super::decode;
 use super::engine::{Engine, EngineOp, GRAIN, KEYS, STRIDE};
 use super::engines::on_engine;
 use super::plan::AttentionPlan;
-use super::problem::Attention;
 use crate::isa::{self, Isa};
-use crate::narrow::Narrow;
-use crate::number::Element;
 
 /// What `args` would run on.
-pub(super) fn explain<T: Narrow>(args: &Attention<'_, T>) -> AttentionPlan {
+pub(super) fn explain(args: &AnyAttention) -> AttentionPlan {
     if let Some(plan) = decode::explain(args) {
         return plan;
     }
-    struct Ask<'a, 'b, T: Element>(&'a Attention<'b, T>, &'a mut AttentionPlan);
-    impl<T: Narrow> EngineOp for Ask<'_, '_, T> {
+    struct Ask<'a, 'b>(&'a AnyAttention<'b>, &'a mut AttentionPlan);
+    impl EngineOp for Ask<'_, '_> {
         #[inline(always)]
         fn eval<E: Engine>(self, _: E) {
             let (units, per_task) = units(self.0);

@@ -1,29 +1,35 @@
 //! From the sums of weighted values to the output and log-sum-exp. Two ways out: [`Results::finish_plain`] for usual rows,
 //! [`Results::finish`] for all others and for decoding.
 
+use super::any::AnyAttention;
 use super::heads::Layout;
-use super::problem::{Attention, Forward};
-use super::reference;
+use super::problem::Forward;
+use super::reference::Row;
 use super::softmax::Running;
-use crate::isa::Simd;
-use crate::narrow::Narrow;
-use crate::number::Element;
+use crate::isa::{Op, Simd};
+use crate::narrow::{Narrow, SharedNumbers};
 use crate::threads::SharedMut;
 use std::f64::consts::LN_2;
 
 /// Where tasks write the results of the forward pass.
-pub(super) struct Results<'a, T: Element> {
-    pub(super) args: &'a Attention<'a, T>,
+pub(super) struct Results<'a> {
+    pub(super) args: &'a AnyAttention<'a>,
     layout: Layout<'a>,
-    output: SharedMut<T>,
+    output: SharedNumbers,
     log_sum_exp: Option<SharedMut<f32>>,
+    /// The plain version of a query's row: of a sequence, head and query.
+    plain: &'a (dyn Fn(usize, usize, usize) -> Row + Sync),
 }
 
-impl<'a, T: Narrow> Results<'a, T> {
-    pub(super) fn new(args: &'a Attention<'a, T>, results: Forward<'a, T>) -> Self {
+impl<'a> Results<'a> {
+    pub(super) fn new<T: Narrow>(
+        args: &'a AnyAttention<'a>,
+        results: Forward<'a, T>,
+        plain: &'a (dyn Fn(usize, usize, usize) -> Row + Sync),
+    ) -> Self {
         let layout = results.output.layout;
-        let output = SharedMut::new(results.output.data);
-        Results { args, layout, output, log_sum_exp: results.log_sum_exp.map(SharedMut::new) }
+        let output = T::shared(SharedMut::new(results.output.data));
+        Results { args, layout, output, log_sum_exp: results.log_sum_exp.map(SharedMut::new), plain }
     }
 
     /// Finishes up to sixteen queries from (sequence, head, query) on, one as [`Results::finish`] does, if there is nothing
@@ -54,23 +60,14 @@ impl<'a, T: Narrow> Results<'a, T> {
         if totals.iter().any(|total| !(*total > 0.0 && total.is_finite())) {
             return false;
         }
-        let zero = simd.splat(0.0);
-        // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
-        let mut zeros = zero;
-        for (row, &total) in totals.iter().enumerate() {
-            let factor = simd.splat(dropout_factor / total);
-            // SAFETY: rows of the output do not overlap, and a query is the caller's alone. The output is borrowed as long as
-            // `self`, and holds numbers.
-            let output = unsafe { self.output.slice(self.layout.at(s, h, i + row), width) };
-            let sums = sums[row * cols..][..width].chunks_exact(S::LANES);
-            for (output, sum) in output.chunks_exact_mut(S::LANES).zip(sums) {
-                let y = simd.mul(simd.load(sum), factor);
-                zeros = simd.mul_add(y, zero, zeros);
-                // SAFETY: the chunk has LANES numbers, which may be written.
-                unsafe { T::store(simd, output.as_mut_ptr(), y) };
-            }
-        }
-        if simd.sum(zeros) != 0.0 {
+        let first = self.layout.at(s, h, i);
+        let rows = PlainRows { first, stride: self.layout.row_stride, width, totals, dropout_factor, sums, cols };
+        let is_finite = match self.output {
+            SharedNumbers::F32(output) => simd.run(WritePlain { rows, output }),
+            SharedNumbers::Bf16(output) => simd.run(WritePlain { rows, output }),
+            SharedNumbers::F16(output) => simd.run(WritePlain { rows, output }),
+        };
+        if !is_finite {
             return false;
         }
         if let Some(log_sum_exp) = self.log_sum_exp {
@@ -100,10 +97,7 @@ impl<'a, T: Narrow> Results<'a, T> {
         dropout_factor: f32,
         sums: &mut [f32],
     ) {
-        let args = self.args;
-        // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long as
-        // `self`, and holds numbers.
-        let output = unsafe { self.output.slice(self.layout.at(s, h, i), sums.len()) };
+        let (args, at) = (self.args, self.layout.at(s, h, i));
         let log_sum_exp = self.log_sum_exp.map(|all| {
             // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is borrowed
             // as long as `self`, and holds numbers.
@@ -114,7 +108,9 @@ impl<'a, T: Narrow> Results<'a, T> {
         // Scores about −1e29 and below, as with masks of f32::MIN: the plain version knows them from −∞.
         let is_bad = is_bad || (total == 0.0 && state.is_low);
         if total == 0.0 && !is_bad {
-            output.fill(T::of(0.0));
+            // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long
+            // as `self`.
+            unsafe { self.output.clear(at, sums.len()) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = sink.map_or(f32::NEG_INFINITY, |sink| sink as f32);
             }
@@ -128,17 +124,63 @@ impl<'a, T: Narrow> Results<'a, T> {
         let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
         let is_finite = scale(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite {
-            let row = reference::attention_row(args, s, h, i);
-            output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
+            let row = (self.plain)(s, h, i);
+            // SAFETY: as above.
+            unsafe { self.output.round(at, &row.output) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = row.log_sum_exp as f32;
             }
             return;
         }
-        T::narrow(sums, output);
+        // SAFETY: as above.
+        unsafe { self.output.narrow(at, sums) };
         if let Some(log_sum_exp) = log_sum_exp {
             *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;
         }
+    }
+}
+
+/// Rows of sums to be divided by totals and written: see [`Results::finish_plain`].
+struct PlainRows<'a> {
+    /// Where the first row of the output starts, and the distance of the rows.
+    first: usize,
+    stride: usize,
+    width: usize,
+    totals: &'a [f32],
+    dropout_factor: f32,
+    sums: &'a [f32],
+    cols: usize,
+}
+
+/// What [`Results::finish_plain`] does with the numbers, once for each type and instruction set: it alone makes it, and has been
+/// promised the rows of the output. Returns whether all results are finite.
+struct WritePlain<'a, T> {
+    rows: PlainRows<'a>,
+    output: SharedMut<T>,
+}
+
+impl<T: Narrow> Op for WritePlain<'_, T> {
+    type Output = bool;
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) -> bool {
+        let PlainRows { first, stride, width, totals, dropout_factor, sums, cols } = self.rows;
+        let zero = simd.splat(0.0);
+        // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+        let mut zeros = zero;
+        for (row, &total) in totals.iter().enumerate() {
+            let factor = simd.splat(dropout_factor / total);
+            // SAFETY: rows of the output do not overlap, and these queries are the caller's alone. The output is borrowed until
+            // all tasks are done, and holds numbers.
+            let output = unsafe { self.output.slice(first + row * stride, width) };
+            let sums = sums[row * cols..][..width].chunks_exact(S::LANES);
+            for (output, sum) in output.chunks_exact_mut(S::LANES).zip(sums) {
+                let y = simd.mul(simd.load(sum), factor);
+                zeros = simd.mul_add(y, zero, zeros);
+                // SAFETY: the chunk has LANES numbers, which may be written.
+                unsafe { T::store(simd, output.as_mut_ptr(), y) };
+            }
+        }
+        simd.sum(zeros) == 0.0
     }
 }
 

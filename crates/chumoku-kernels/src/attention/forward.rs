@@ -33,13 +33,15 @@
 //! are softened one by one, with no product between them: what waits is weighed before, and the block itself right after.
 //! Nothing that a row of the result depends on depends on this, nor on which unit or block the row falls into.
 
+use super::any::AnyAttention;
 use super::blocks::{QueryBlock, Unit, units};
 use super::decode::decode;
-use super::engine::{Columns, Engine, EngineOp, KEYS, Span};
+use super::engine::{BlockTask, Columns, Engine, EngineOp, KEYS, Span};
 use super::engines::on_engine;
 use super::finish::{Results, scale};
 use super::operands::{Left, QuerySums, Right, RightTransposed, Room};
 use super::problem::{Attention, Forward};
+use super::reference;
 use super::rows::SourceRows;
 use super::softmax::{BOUND, Meanwhile, Running, SAFE_BOUND, SoftmaxRow, bounded_block, is_bounded};
 use super::transform::Transform;
@@ -47,7 +49,6 @@ use crate::dropout::Keep;
 use crate::isa::{Lanes, Simd};
 use crate::memory::{Buffer, Scratch};
 use crate::narrow::Narrow;
-use crate::number::Element;
 use crate::threads::for_each;
 use std::ops::Range;
 
@@ -67,7 +68,13 @@ pub(super) fn f16(args: &Attention<half::f16>, results: Forward<half::f16>) {
 }
 
 fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
-    let results = &Results::new(args, results);
+    let plain = |s, h, i| reference::attention_row(args, s, h, i);
+    pass(&Results::new(&AnyAttention::new(args), results, &plain));
+}
+
+/// The pass over numbers of any type.
+fn pass(results: &Results) {
+    let args = results.args;
     let (units, per_piece) = units(args);
     for_each(units.len().div_ceil(per_piece), args.work(), |piece| {
         let units = &units[piece * per_piece..units.len().min((piece + 1) * per_piece)];
@@ -81,13 +88,13 @@ fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
 const FEW: usize = 4;
 const NARROW: usize = 64;
 
-struct Piece<'a, T: Element> {
-    args: &'a Attention<'a, T>,
+struct Piece<'a> {
+    args: &'a AnyAttention<'a>,
     units: &'a [Unit],
-    results: &'a Results<'a, T>,
+    results: &'a Results<'a>,
 }
 
-impl<T: Narrow> EngineOp for Piece<'_, T> {
+impl EngineOp for Piece<'_> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
         let mut work = Workspace::default();
@@ -100,7 +107,7 @@ impl<T: Narrow> EngineOp for Piece<'_, T> {
                 let longest = pass.pack_keys(&keys);
                 pass.attend(&keys, longest);
             }
-            pass.finish(self.results);
+            engine.run(Finish { pass: &mut pass, results: self.results });
         }
     }
 }
@@ -116,12 +123,12 @@ struct Workspace {
 }
 
 /// A unit on its way through the stages.
-struct UnitForward<'a, T: Element, E> {
+struct UnitForward<'a, E> {
     engine: E,
-    args: &'a Attention<'a, T>,
+    args: &'a AnyAttention<'a>,
     unit: &'a Unit,
     blocks: &'a [QueryBlock],
-    softmax: Softmax<'a, T>,
+    softmax: Softmax<'a>,
     /// All query blocks.
     queries: Left<'a, E>,
     /// The block of keys at hand.
@@ -139,12 +146,12 @@ struct UnitForward<'a, T: Element, E> {
     bad_keys: &'a mut Vec<usize>,
 }
 
-impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
+impl<'a, E: Engine> UnitForward<'a, E> {
     /// Takes working memory for a unit, whose blocks are in `work`.
     #[inline(always)]
     fn new(
         engine: E,
-        args: &'a Attention<'a, T>,
+        args: &'a AnyAttention<'a>,
         unit: &'a Unit,
         work: &'a mut Workspace,
         scratch: &'a mut Scratch,
@@ -205,7 +212,7 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
 
     /// The blocks of keys that some query sees.
     #[inline(always)]
-    fn seen(&self) -> impl Iterator<Item = Range<usize>> + use<T, E> {
+    fn seen(&self) -> impl Iterator<Item = Range<usize>> + use<E> {
         let seen = self.unit.keys(self.blocks);
         (seen.start / KEYS * KEYS..seen.end).step_by(KEYS).map(move |first| first..seen.end.min(first + KEYS))
     }
@@ -298,12 +305,8 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
                 if let Some(before) = waiting.take() {
                     before.run(engine, other, values, sums);
                 }
-                for i in 0..block.count {
-                    let rescale = softmax.row(engine, b, block, i, room, keys.start, columns, longest);
-                    if rescale != 1.0 && weigh.accumulate {
-                        scale(engine.simd(), rescale, sums.row_mut(b * E::QUERIES + i));
-                    }
-                }
+                let first_key = keys.start;
+                engine.run(Rows { softmax, b, block, room, first_key, columns, longest, sums, weigh });
                 weigh.run(engine, room, values, sums);
             }
             std::mem::swap(&mut room, &mut other);
@@ -318,7 +321,7 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
     /// # Shapes
     /// Sums (blocks · [`Engine::QUERIES`], value dim) into rows of a head, (queries of the block, value dim).
     #[inline(always)]
-    fn finish(&mut self, results: &Results<T>) {
+    fn finish(&mut self, results: &Results) {
         let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.sums.cols());
         let Softmax { states, is_bad, keep, .. } = &self.softmax;
         let dropout_factor = keep.map_or(1.0, |keep| keep.factor());
@@ -354,9 +357,22 @@ impl<'a, T: Narrow, E: Engine> UnitForward<'a, T, E> {
     }
 }
 
+/// [`UnitForward::finish`] as a function of its own.
+struct Finish<'a, 'b, E> {
+    pass: &'a mut UnitForward<'b, E>,
+    results: &'a Results<'a>,
+}
+
+impl<E: Engine> BlockTask<E> for Finish<'_, '_, E> {
+    #[inline(always)]
+    fn eval(self, _: E) {
+        self.pass.finish(self.results);
+    }
+}
+
 /// What the softmax of a unit's queries knows and gathers. Rows are those of all blocks, [`Engine::QUERIES`] of each.
-struct Softmax<'a, T: Element> {
-    args: &'a Attention<'a, T>,
+struct Softmax<'a> {
+    args: &'a AnyAttention<'a>,
     unit: &'a Unit,
     transform: Option<Transform>,
     keep: Option<Keep>,
@@ -374,7 +390,7 @@ struct Softmax<'a, T: Element> {
     kept: &'a mut [u16],
 }
 
-impl<T: Narrow> Softmax<'_, T> {
+impl Softmax<'_> {
     /// Draws which weights dropout keeps in a block.
     #[inline(always)]
     fn draw<S: Simd>(&mut self, simd: S, block: &QueryBlock, first_key: usize, columns: Columns) {
@@ -455,6 +471,33 @@ impl<T: Narrow> Softmax<'_, T> {
         };
         self.is_bad[at] |= rescale.is_none();
         rescale.unwrap_or(1.0)
+    }
+}
+
+/// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own, as other parts of a pass are.
+struct Rows<'a, 'b, E> {
+    softmax: &'a mut Softmax<'b>,
+    b: usize,
+    block: &'a QueryBlock,
+    room: &'a mut Room<'b, E>,
+    first_key: usize,
+    columns: Columns,
+    longest: f32,
+    sums: &'a mut QuerySums<'b, E>,
+    /// What follows.
+    weigh: ValueProduct,
+}
+
+impl<E: Engine> BlockTask<E> for Rows<'_, '_, E> {
+    #[inline(always)]
+    fn eval(self, engine: E) {
+        let Rows { softmax, b, block, room, first_key, columns, longest, sums, weigh } = self;
+        for i in 0..block.count {
+            let rescale = softmax.row(engine, b, block, i, room, first_key, columns, longest);
+            if rescale != 1.0 && weigh.accumulate {
+                scale(engine.simd(), rescale, sums.row_mut(b * E::QUERIES + i));
+            }
+        }
     }
 }
 

@@ -5,33 +5,31 @@
 //! the lines of `Pair::each` in [`super::differentiate`], which stand here again, but for the slope of the softcap: masks
 //! are added after it.
 
+use super::any::AnySaved;
 use super::blocks::Unit;
 use super::differentiate::SpanRows;
 use super::engine::{Engine, EngineOp, KEYS, STRIDE};
 use super::engines::on_engine;
 use super::mask::{Mask, MaskView};
 use super::operands::{Left, RightTransposed, Scores};
-use super::problem::{Attention, Saved};
-use super::reference;
 use super::rows::{SourceRows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
 use super::transform::Transform;
 use crate::dropout::Keep;
 use crate::isa::{Lanes, Simd};
 use crate::memory::Scratch;
-use crate::narrow::Narrow;
-use crate::number::Element;
 use crate::threads::{SharedMut, for_each};
 
 /// Query rows of a task, where the mask has rows of its own.
 const ROWS: usize = 384;
 
 /// Writes the gradient of the mask, contiguous in its own shape.
-pub(super) fn mask_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_mask: &mut [f32]) {
+pub(super) fn mask_gradient(saved: &AnySaved, d_mask: &mut [f32]) {
+    let args = saved.args;
     let Some(Mask::Additive(view)) = args.mask else { return };
     d_mask.fill(0.0);
     // Nothing to sum; the lengths of views without sequences may be any.
-    if d_mask.is_empty() || args.query.sequences() == 0 {
+    if d_mask.is_empty() || args.query.layout.count() == 0 {
         return;
     }
     let [planes, heads, rows, _] = view.shape;
@@ -42,15 +40,15 @@ pub(super) fn mask_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_m
         let (part, plane) = (task % parts, task / parts);
         let (b, h) = (plane / heads, plane % heads);
         let places = |axis: usize, mine: usize, all: usize| if view.shape[axis] == 1 { 0..all } else { mine..mine + 1 };
-        for s in places(0, b, args.query.sequences()) {
-            for head in places(1, h, args.query.heads()) {
-                let end = args.query.length(s).min((part + 1) * size);
+        for s in places(0, b, args.query.layout.count()) {
+            for head in places(1, h, args.query.layout.heads) {
+                let end = args.query.layout.length(s).min((part + 1) * size);
                 for first in (part * size..end).step_by(ROWS) {
                     let unit = Unit::new(s, head, args.key_head(head), first..end.min(first + ROWS));
-                    let rows = unit.rows_of(args, &saved, &bad_keys(args, s, unit.key_head));
+                    let rows = unit.rows_of(saved, &bad_keys(args, s, unit.key_head));
                     let place = view.contiguous();
                     for (h, i) in rows.bad() {
-                        let row = reference::attention_row_backward(args, saved, s, h, i);
+                        let row = saved.plain.row(s, h, i);
                         for (j, d_score) in row.d_scores.iter().enumerate() {
                             if let Some(d_score) = d_score {
                                 // SAFETY: this task owns the rows of the mask's plane that its queries read; `d_mask` is
@@ -59,25 +57,25 @@ pub(super) fn mask_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_m
                             }
                         }
                     }
-                    on_engine(args, MaskRows { args, saved, rows, place, d_mask: shared });
+                    on_engine(args, MaskRows { saved, rows, place, d_mask: shared });
                 }
             }
         }
     });
 }
 
-struct MaskRows<'a, T: Element> {
-    args: &'a Attention<'a, T>,
-    saved: Saved<'a, T>,
+struct MaskRows<'a> {
+    saved: &'a AnySaved<'a>,
     rows: SpanRows,
     place: MaskView<'static, f32>,
     d_mask: SharedMut<f32>,
 }
 
-impl<T: Narrow> EngineOp for MaskRows<'_, T> {
+impl EngineOp for MaskRows<'_> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
-        let MaskRows { args, saved, rows, place, d_mask } = self;
+        let MaskRows { saved, rows, place, d_mask } = self;
+        let args = saved.args;
         let unit = &rows.unit;
         let simd = engine.simd();
         let (dim, value_dim) = (args.query.dim(), args.value.dim());

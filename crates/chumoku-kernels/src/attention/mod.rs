@@ -10,12 +10,13 @@
 
 // A file uses what stands above it, in groups above its own or earlier in its line:
 //
-//   heads, mask, problem; reference                  what is asked for, and the plain version of it
+//   heads, mask, problem; reference; any             what is asked for, and the plain version of it
 //   engine, operands; registers, tiles; engines      what multiplies blocks
 //   softmax, transform; blocks, rows; finish         what happens to rows
 //   plan; decode, forward; explain                   the forward pass
 //   differentiate; mask_gradient, backward           the backward pass
 //   cache, merge, scores                             beside them
+mod any;
 mod backward;
 mod blocks;
 mod cache;
@@ -53,6 +54,7 @@ pub use scores::{Stage, Statistics, Top};
 use crate::error::{Error, Result};
 use crate::number::{Element, Family, Sorted};
 use crate::profile::{self, Cost, Operation};
+use any::AnyAttention;
 use problem::{Forward, check_same};
 
 impl<T: Element> Attention<'_, T> {
@@ -123,14 +125,14 @@ impl<T: Element> Attention<'_, T> {
         like("attention: d_key", &gradients.key, self.key)?;
         like("attention: d_value", &gradients.value, self.value)?;
         if let Some(d) = &gradients.mask {
-            let Some(Mask::Additive(view)) = self.mask else {
+            let Some(Mask::Additive(view)) = self.problem.mask else {
                 return Err(Error::value("attention: d_mask", "expected an additive mask, which alone has a gradient"));
             };
             let size = view.shape.iter().try_fold(1usize, |size, &axis| size.checked_mul(axis));
             Error::check_length("attention: d_mask", size.unwrap_or(usize::MAX), d.len())?;
         }
         if let Some(d) = &gradients.sinks {
-            let Some(sinks) = self.sinks else {
+            let Some(sinks) = self.problem.sinks else {
                 return Err(Error::value("attention: d_sinks", "expected sinks, whose gradient it is"));
             };
             Error::check_length("attention: d_sinks", sinks.len(), d.len())?;
@@ -172,9 +174,9 @@ impl<T: Element> Attention<'_, T> {
     pub fn explain(&self) -> Result<AttentionPlan> {
         self.check()?;
         Ok(match T::sort::<Question>(self) {
-            Sorted::F32(args) => explain::explain(args),
-            Sorted::Bf16(args) => explain::explain(args),
-            Sorted::F16(args) => explain::explain(args),
+            Sorted::F32(args) => explain::explain(&AnyAttention::new(args)),
+            Sorted::Bf16(args) => explain::explain(&AnyAttention::new(args)),
+            Sorted::F16(args) => explain::explain(&AnyAttention::new(args)),
             Sorted::F64(_) => AttentionPlan::plain(),
         })
     }

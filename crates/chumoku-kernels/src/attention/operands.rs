@@ -5,7 +5,7 @@
 //! multiplies these blocks cannot reach beyond them. All memory is working memory ([`crate::memory::Scratch`]): it is aligned,
 //! and it always holds some numbers, if only old ones, so that reading what was not packed is wrong but not unsound.
 
-use super::engine::{Columns, Engine, GRAIN, KEYS, Matrix, STRIDE};
+use super::engine::{BlockTask, Columns, Engine, GRAIN, KEYS, Matrix, STRIDE};
 use crate::isa::{Lanes, Simd};
 use crate::memory::Buffer;
 use std::marker::PhantomData;
@@ -39,9 +39,7 @@ impl<'a, E: Engine> Left<'a, E> {
         assert!(rows.rows() <= E::QUERIES && rows.cols() == self.depth);
         let size = E::left_size(self.depth);
         let to = self.bytes.part_mut(block * size, size);
-        // SAFETY: there are at most QUERIES rows of this depth, and `to` is left_size of it, a multiple of 64 bytes from the
-        // start of a buffer that is aligned to them.
-        unsafe { engine.pack_left(rows, to) };
+        engine.run(PackLeft { rows, to });
     }
 
     /// Block `block`, readable for [`Engine::left_size`].
@@ -49,6 +47,21 @@ impl<'a, E: Engine> Left<'a, E> {
     fn block(&self, block: usize) -> *const u8 {
         let size = E::left_size(self.depth);
         self.bytes.part(block * size, size)
+    }
+}
+
+/// [`Left::pack`], which has found that there are at most QUERIES rows, and that `to` is left_size of their depth, a multiple of
+/// 64 bytes from the start of a buffer that is aligned to them.
+struct PackLeft<'a> {
+    rows: Matrix<'a>,
+    to: *mut u8,
+}
+
+impl<E: Engine> BlockTask<E> for PackLeft<'_> {
+    #[inline(always)]
+    fn eval(self, engine: E) {
+        // SAFETY: as was found.
+        unsafe { engine.pack_left(self.rows, self.to) };
     }
 }
 
@@ -74,9 +87,22 @@ impl<'a, E: Engine> RightTransposed<'a, E> {
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, rows: Matrix<'_>) {
         assert!(rows.rows() <= KEYS && rows.cols() == self.depth);
-        // SAFETY: there are at most KEYS rows of this depth, and the buffer is right_transposed_size of it, which `new` has
-        // checked.
-        unsafe { engine.pack_right_transposed(rows, self.bytes.as_mut_ptr()) };
+        engine.run(PackRightTransposed { rows, to: self.bytes.as_mut_ptr() });
+    }
+}
+
+/// [`RightTransposed::pack`], which has found that there are at most KEYS rows; `to` is right_transposed_size of their depth, as
+/// `new` has checked.
+struct PackRightTransposed<'a> {
+    rows: Matrix<'a>,
+    to: *mut u8,
+}
+
+impl<E: Engine> BlockTask<E> for PackRightTransposed<'_> {
+    #[inline(always)]
+    fn eval(self, engine: E) {
+        // SAFETY: as was found.
+        unsafe { engine.pack_right_transposed(self.rows, self.to) };
     }
 }
 
@@ -102,8 +128,21 @@ impl<'a, E: Engine> Right<'a, E> {
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, rows: Matrix<'_>) {
         assert!(rows.rows() <= KEYS && rows.cols() == self.width);
-        // SAFETY: there are at most KEYS rows of this width, and the buffer is right_size of it, which `new` has checked.
-        unsafe { engine.pack_right(rows, self.bytes.as_mut_ptr()) };
+        engine.run(PackRight { rows, to: self.bytes.as_mut_ptr() });
+    }
+}
+
+/// [`Right::pack`], which has found that there are at most KEYS rows; `to` is right_size of their width, as `new` has checked.
+struct PackRight<'a> {
+    rows: Matrix<'a>,
+    to: *mut u8,
+}
+
+impl<E: Engine> BlockTask<E> for PackRight<'_> {
+    #[inline(always)]
+    fn eval(self, engine: E) {
+        // SAFETY: as was found.
+        unsafe { engine.pack_right(self.rows, self.to) };
     }
 }
 
@@ -376,9 +415,7 @@ impl<'a, E: Engine> Gathered<'a, E> {
         }
         let size = E::gathered_size(self.width);
         let to = self.bytes.part_mut(group * size, size);
-        // SAFETY: there are at most GROUP rows of this width, and `to` is gathered_size of it, a multiple of 64 bytes from
-        // the start of a buffer that is aligned to them.
-        unsafe { engine.pack_gathered(rows, to) };
+        engine.run(PackGathered { rows, to });
     }
 
     /// Group `group`, which is in `left` where that is gathered as it is. Readable as [`Engine::gather`] asks.
@@ -392,6 +429,21 @@ impl<'a, E: Engine> Gathered<'a, E> {
             let size = E::gathered_size(self.width);
             self.bytes.part(group * size, size)
         }
+    }
+}
+
+/// [`Gathered::pack`], which has found that there are at most GROUP rows, and that `to` is gathered_size of their width, a
+/// multiple of 64 bytes from the start of a buffer that is aligned to them.
+struct PackGathered<'a> {
+    rows: Matrix<'a>,
+    to: *mut u8,
+}
+
+impl<E: Engine> BlockTask<E> for PackGathered<'_> {
+    #[inline(always)]
+    fn eval(self, engine: E) {
+        // SAFETY: as was found.
+        unsafe { engine.pack_gathered(self.rows, self.to) };
     }
 }
 

@@ -1,6 +1,6 @@
 //! The arguments of attention: what is asked for, and whether it fits together.
 
-use super::heads::{Heads, HeadsMut};
+use super::heads::{Heads, HeadsMut, Layout};
 use super::mask::{Band, Causal, Mask};
 use crate::dropout::check_rate;
 use crate::error::{Error, Result};
@@ -43,11 +43,20 @@ pub struct Attention<'a, T: Element> {
     pub(crate) query: Heads<'a, T>,
     pub(crate) key: Heads<'a, T>,
     pub(crate) value: Heads<'a, T>,
+    pub(super) problem: Problem<'a, T::Sum>,
+}
+
+/// All that attention is asked for, but for the numbers of queries, keys and values: where they lie, and what is done with them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Problem<'a, S> {
+    pub(crate) query: Layout<'a>,
+    pub(crate) key: Layout<'a>,
+    pub(crate) value: Layout<'a>,
     pub(crate) scale: f64,
     pub(crate) softcap: Option<f64>,
     pub(crate) band: Band,
     pub(crate) key_lengths: Option<&'a [usize]>,
-    pub(crate) mask: Option<Mask<'a, T::Sum>>,
+    pub(crate) mask: Option<Mask<'a, S>>,
     pub(crate) alibi: Option<&'a [f32]>,
     pub(crate) sinks: Option<&'a [f32]>,
     pub(crate) dropout: Option<AttentionDropout>,
@@ -60,10 +69,10 @@ impl<'a, T: Element> Attention<'a, T> {
     /// # Shapes
     /// `query` (batch, heads, L, dim), `key` (batch, key heads, S, dim), `value` (batch, key heads, S, value dim).
     pub fn new(query: Heads<'a, T>, key: Heads<'a, T>, value: Heads<'a, T>) -> Self {
-        Attention {
-            query,
-            key,
-            value,
+        let problem = Problem {
+            query: query.layout,
+            key: key.layout,
+            value: value.layout,
             scale: 1.0 / (query.dim() as f64).sqrt(),
             softcap: None,
             band: Band::default(),
@@ -73,38 +82,45 @@ impl<'a, T: Element> Attention<'a, T> {
             sinks: None,
             dropout: None,
             precision: Precision::Highest,
-        }
+        };
+        Attention { query, key, value, problem }
+    }
+
+    /// The same of another problem.
+    fn with(self, problem: Problem<'a, T::Sum>) -> Self {
+        Attention { problem, ..self }
     }
 
     /// The factor on the products of queries and keys; 1/√dim unless it is set.
     pub fn scale(self, scale: f64) -> Self {
-        Attention { scale, ..self }
+        self.with(Problem { scale, ..self.problem })
     }
 
     /// Scaled scores s become `cap · tanh(s / cap)`, before masks are added.
     pub fn softcap(self, cap: f64) -> Self {
-        Attention { softcap: Some(cap), ..self }
+        self.with(Problem { softcap: Some(cap), ..self.problem })
     }
 
     /// Query i sees no key after its own place on the diagonal.
     pub fn causal(self, diagonal: Causal) -> Self {
-        Attention { band: Band { right: Some(0), diagonal, ..self.band }, ..self }
+        let band = Band { right: Some(0), diagonal, ..self.problem.band };
+        self.with(Problem { band, ..self.problem })
     }
 
     /// Query i sees `left` keys before its place on the diagonal and `right` after it; `None` sets no bound.
     ///
     /// With [`Attention::causal`] the bound on the right stays 0. The diagonal of the last call counts.
     pub fn window(self, left: Option<usize>, right: Option<usize>, diagonal: Causal) -> Self {
-        let right = match (self.band.right, right) {
+        let right = match (self.problem.band.right, right) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        Attention { band: Band { left, right, diagonal }, ..self }
+        self.with(Problem { band: Band { left, right, diagonal }, ..self.problem })
     }
 
     /// Sequence s has `lengths[s]` keys; what lies beyond is never read.
     pub fn key_lengths(self, lengths: &'a [usize]) -> Self {
-        Attention { key_lengths: Some(lengths), ..self }
+        self.with(Problem { key_lengths: Some(lengths), ..self.problem })
     }
 
     /// A mask by entries, which broadcasts to (batch, heads, L, S).
@@ -112,7 +128,7 @@ impl<'a, T: Element> Attention<'a, T> {
     /// It is read in place, never expanded. For packed sequences the last two axes count positions within a sequence
     /// and reach at least the longest.
     pub fn mask(self, mask: Mask<'a, T::Sum>) -> Self {
-        Attention { mask: Some(mask), ..self }
+        self.with(Problem { mask: Some(mask), ..self.problem })
     }
 
     /// Attention with linear biases: `slopes[h] · −|i + offset − j|` is added to the scores of head h.
@@ -122,24 +138,24 @@ impl<'a, T: Element> Attention<'a, T> {
     ///
     /// Source: Press, Smith and Lewis, "Train Short, Test Long" (2022).
     pub fn alibi(self, slopes: &'a [f32]) -> Self {
-        Attention { alibi: Some(slopes), ..self }
+        self.with(Problem { alibi: Some(slopes), ..self.problem })
     }
 
     /// Attention sinks: each query of head h attends with score `logits[h]` to a key whose value is 0.
     ///
     /// A query with no other key gets output 0 and log-sum-exp `logits[h]`.
     pub fn sinks(self, logits: &'a [f32]) -> Self {
-        Attention { sinks: Some(logits), ..self }
+        self.with(Problem { sinks: Some(logits), ..self.problem })
     }
 
     /// Dropout of the weights.
     pub fn dropout(self, dropout: AttentionDropout) -> Self {
-        Attention { dropout: Some(dropout), ..self }
+        self.with(Problem { dropout: Some(dropout), ..self.problem })
     }
 
     /// How exact products of f32 numbers are; [`Precision::Highest`] unless it is set.
     pub fn precision(self, precision: Precision) -> Self {
-        Attention { precision, ..self }
+        self.with(Problem { precision, ..self.problem })
     }
 
     /// Number of values of log-sum-exp: one for each sequence, head and query.
@@ -147,6 +163,74 @@ impl<'a, T: Element> Attention<'a, T> {
         self.query.layout.rows().unwrap_or(usize::MAX)
     }
 
+    /// Checks that the arguments fit together.
+    pub(super) fn check(&self) -> Result<()> {
+        let Attention { query, key, value, problem } = *self;
+        // First, since below sequences are gone through one after another.
+        if query.layout.rows().is_none() {
+            let problem = "expected fewer rows in all, got more than can be counted";
+            return Err(Error::value("attention: query", problem));
+        }
+        check_same("attention: value", value, key, key.heads(), value.dim())?;
+        if query.dim() != key.dim() {
+            let problem = format!("expected width {} as of the queries, got {}", query.dim(), key.dim());
+            return Err(Error::value("attention: key", problem));
+        }
+        if !query.heads().is_multiple_of(key.heads()) {
+            let problem = format!("expected a divisor of the {} query heads, got {} heads", query.heads(), key.heads());
+            return Err(Error::value("attention: key", problem));
+        }
+        if key.sequences() != query.sequences() {
+            let problem =
+                format!("expected {} sequences as of the queries, got {}", query.sequences(), key.sequences());
+            return Err(Error::value("attention: key", problem));
+        }
+        if !problem.scale.is_finite() {
+            return Err(Error::value("attention: scale", format!("expected a finite number, got {}", problem.scale)));
+        }
+        if let Some(cap) = problem.softcap
+            && !(cap.is_finite() && cap > 0.0)
+        {
+            return Err(Error::value("attention: softcap", format!("expected a finite number above 0, got {cap}")));
+        }
+        if let Some(lengths) = problem.key_lengths {
+            Error::check_length("attention: key_lengths", key.sequences(), lengths.len())?;
+            for (s, &length) in lengths.iter().enumerate() {
+                if length > key.length(s) {
+                    let problem = format!("expected at most {} keys in sequence {s}, got {length}", key.length(s));
+                    return Err(Error::value("attention: key_lengths", problem));
+                }
+            }
+        }
+        if let Some(mask) = &problem.mask {
+            let sizes = [query.sequences(), query.heads(), query.layout.longest(), key.layout.longest()];
+            mask.check(sizes, query.layout.is_packed() || key.layout.is_packed())?;
+        }
+        for (what, numbers) in [("attention: alibi", problem.alibi), ("attention: sinks", problem.sinks)] {
+            let Some(numbers) = numbers else { continue };
+            Error::check_length(what, query.heads(), numbers.len())?;
+            if let Some(bad) = numbers.iter().find(|x| !x.is_finite()) {
+                return Err(Error::value(what, format!("expected finite numbers, got {bad}")));
+            }
+        }
+        if let Some(dropout) = problem.dropout {
+            check_rate("attention: dropout rate", dropout.rate)?;
+        }
+        Ok(())
+    }
+
+    /// Checks a view that is of the shape of the output.
+    pub(super) fn check_like_output(&self, what: &'static str, view: Heads<'_, T>) -> Result<()> {
+        check_same(what, view, self.query, self.query.heads(), self.value.dim())
+    }
+
+    /// Checks the number of values where there is one for each query, as of log-sum-exp.
+    pub(super) fn check_rows(&self, what: &'static str, found: usize) -> Result<()> {
+        Error::check_length(what, self.rows(), found)
+    }
+}
+
+impl<S> Problem<'_, S> {
     /// The head of keys and values that query head `h` reads.
     #[inline(always)]
     pub(crate) fn key_head(&self, h: usize) -> usize {
@@ -155,7 +239,7 @@ impl<'a, T: Element> Attention<'a, T> {
 
     /// Query heads for each head of keys.
     pub(crate) fn group(&self) -> usize {
-        self.query.heads() / self.key.heads()
+        self.query.heads / self.key.heads
     }
 
     /// Number of keys of sequence `s`.
@@ -183,76 +267,10 @@ impl<'a, T: Element> Attention<'a, T> {
 
     /// Multiply–adds of the forward pass if every query saw every key, to judge whether threads are worth waking.
     pub(crate) fn work(&self) -> usize {
-        let width = (self.query.dim() + self.value.dim()) * self.query.heads();
-        (0..self.query.sequences())
+        let width = (self.query.dim + self.value.dim) * self.query.heads;
+        (0..self.query.count())
             .map(|s| self.query.length(s).saturating_mul(self.keys(s)).saturating_mul(width))
             .fold(0, usize::saturating_add)
-    }
-
-    /// Checks that the arguments fit together.
-    pub(super) fn check(&self) -> Result<()> {
-        let (query, key, value) = (self.query, self.key, self.value);
-        // First, since below sequences are gone through one after another.
-        if query.layout.rows().is_none() {
-            let problem = "expected fewer rows in all, got more than can be counted";
-            return Err(Error::value("attention: query", problem));
-        }
-        check_same("attention: value", value, key, key.heads(), value.dim())?;
-        if query.dim() != key.dim() {
-            let problem = format!("expected width {} as of the queries, got {}", query.dim(), key.dim());
-            return Err(Error::value("attention: key", problem));
-        }
-        if !query.heads().is_multiple_of(key.heads()) {
-            let problem = format!("expected a divisor of the {} query heads, got {} heads", query.heads(), key.heads());
-            return Err(Error::value("attention: key", problem));
-        }
-        if key.sequences() != query.sequences() {
-            let problem =
-                format!("expected {} sequences as of the queries, got {}", query.sequences(), key.sequences());
-            return Err(Error::value("attention: key", problem));
-        }
-        if !self.scale.is_finite() {
-            return Err(Error::value("attention: scale", format!("expected a finite number, got {}", self.scale)));
-        }
-        if let Some(cap) = self.softcap
-            && !(cap.is_finite() && cap > 0.0)
-        {
-            return Err(Error::value("attention: softcap", format!("expected a finite number above 0, got {cap}")));
-        }
-        if let Some(lengths) = self.key_lengths {
-            Error::check_length("attention: key_lengths", key.sequences(), lengths.len())?;
-            for (s, &length) in lengths.iter().enumerate() {
-                if length > key.length(s) {
-                    let problem = format!("expected at most {} keys in sequence {s}, got {length}", key.length(s));
-                    return Err(Error::value("attention: key_lengths", problem));
-                }
-            }
-        }
-        if let Some(mask) = &self.mask {
-            let sizes = [query.sequences(), query.heads(), query.layout.longest(), key.layout.longest()];
-            mask.check(sizes, query.layout.is_packed() || key.layout.is_packed())?;
-        }
-        for (what, numbers) in [("attention: alibi", self.alibi), ("attention: sinks", self.sinks)] {
-            let Some(numbers) = numbers else { continue };
-            Error::check_length(what, query.heads(), numbers.len())?;
-            if let Some(bad) = numbers.iter().find(|x| !x.is_finite()) {
-                return Err(Error::value(what, format!("expected finite numbers, got {bad}")));
-            }
-        }
-        if let Some(dropout) = self.dropout {
-            check_rate("attention: dropout rate", dropout.rate)?;
-        }
-        Ok(())
-    }
-
-    /// Checks a view that is of the shape of the output.
-    pub(super) fn check_like_output(&self, what: &'static str, view: Heads<'_, T>) -> Result<()> {
-        check_same(what, view, self.query, self.query.heads(), self.value.dim())
-    }
-
-    /// Checks the number of values where there is one for each query, as of log-sum-exp.
-    pub(super) fn check_rows(&self, what: &'static str, found: usize) -> Result<()> {
-        Error::check_length(what, self.rows(), found)
     }
 }
 

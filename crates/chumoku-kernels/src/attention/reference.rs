@@ -2,7 +2,7 @@
 //! them can matter.
 
 use super::mask::Mask;
-use super::problem::{Attention, Forward, Gradients, Saved};
+use super::problem::{Attention, Forward, Gradients, Problem, Saved};
 use crate::dropout::Keep;
 use crate::number::{Element, Real};
 use std::ops::Range;
@@ -24,22 +24,25 @@ pub struct Row {
 
 /// The keys that causality and the window let query `i` of sequence `s` see.
 pub fn attention_keys<T: Element>(args: &Attention<T>, s: usize, i: usize) -> Range<usize> {
-    args.range(s, i)
+    args.problem.range(s, i)
 }
 
 /// Scores, softmax, dropout and weighted sum of query `i` of head `h` in sequence `s`.
 pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize) -> Row {
-    let keys = args.keys(s);
+    let keys = args.problem.keys(s);
     let query = args.query.row(s, h, i);
-    let range = args.range(s, i);
+    let range = args.problem.range(s, i);
     // score_j = softcap(scale · q·k_j) + bias_j
     let scores: Vec<Option<f64>> = (0..keys)
         .map(|j| {
-            let bias = bias(args, s, h, i, j).filter(|_| range.contains(&j))?;
-            Some(cap(args, args.scale * dot(query, args.key.row(s, args.key_head(h), j))) + bias)
+            let bias = bias(&args.problem, s, h, i, j).filter(|_| range.contains(&j))?;
+            Some(
+                cap(&args.problem, args.problem.scale * dot(query, args.key.row(s, args.problem.key_head(h), j)))
+                    + bias,
+            )
         })
         .collect();
-    let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
+    let sink = args.problem.sinks.map(|sinks| f64::from(sinks[h]));
     let largest = scores.iter().flatten().copied().chain(sink).fold(f64::NEG_INFINITY, Real::max);
     let weight = |score: f64| if largest == f64::NEG_INFINITY { 0.0 } else { (score - largest).exp() };
     let mut weights: Vec<f64> = scores.iter().map(|score| score.map_or(0.0, weight)).collect();
@@ -48,10 +51,10 @@ pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usi
     if total != 0.0 {
         weights.iter_mut().for_each(|weight| *weight /= total);
     }
-    let keep = keep_row(args, s, h, i, keys);
+    let keep = keep_row(&args.problem, s, h, i, keys);
     let mut output = vec![0.0; args.value.dim()];
     for j in (0..keys).filter(|&j| scores[j].is_some()) {
-        let value = args.value.row(s, args.key_head(h), j);
+        let value = args.value.row(s, args.problem.key_head(h), j);
         output.iter_mut().zip(value).for_each(|(y, &v)| *y += weights[j] * keep[j] * v.to_f64());
     }
     Row { scores, weights, keep, output, log_sum_exp }
@@ -63,29 +66,29 @@ fn dot<T: Element>(a: &[T], b: &[T]) -> f64 {
 }
 
 /// cap · tanh(score / cap)
-fn cap<T: Element>(args: &Attention<T>, score: f64) -> f64 {
-    args.softcap.map_or(score, |cap| cap * (score / cap).tanh())
+fn cap<S>(problem: &Problem<S>, score: f64) -> f64 {
+    problem.softcap.map_or(score, |cap| cap * (score / cap).tanh())
 }
 
 /// What ALiBi and an additive mask add to a score; `None` where a mask by entries forbids the pair.
-pub(super) fn bias<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
-    let distance = (i128::from(args.offset(s)) + i as i128 - j as i128).unsigned_abs();
-    let linear = args.alibi.map_or(0.0, |slopes| -f64::from(slopes[h]) * distance as f64);
-    match args.mask {
+pub(super) fn bias<S: Real>(problem: &Problem<S>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
+    let distance = (i128::from(problem.offset(s)) + i as i128 - j as i128).unsigned_abs();
+    let linear = problem.alibi.map_or(0.0, |slopes| -f64::from(slopes[h]) * distance as f64);
+    match problem.mask {
         None => Some(linear),
         Some(Mask::Boolean(view)) => view.data[view.at(s, h, i, j)].then_some(linear),
         Some(Mask::Additive(view)) => {
             let bias = view.data[view.at(s, h, i, j)];
-            (bias != T::Sum::NEG_INFINITY).then(|| linear + bias.to_f64())
+            (bias != S::NEG_INFINITY).then(|| linear + bias.to_f64())
         }
     }
 }
 
 /// The factors of dropout for query `i`: drawn in groups of eight queries by sixteen keys.
-fn keep_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize, keys: usize) -> Vec<f64> {
-    let Some(dropout) = args.dropout else { return vec![1.0; keys] };
+fn keep_row<S>(problem: &Problem<S>, s: usize, h: usize, i: usize, keys: usize) -> Vec<f64> {
+    let Some(dropout) = problem.dropout else { return vec![1.0; keys] };
     let keep = Keep::new(dropout.rate, dropout.random);
-    let pair = (s * args.query.heads() + h) as u64;
+    let pair = (s * problem.query.heads + h) as u64;
     let rows = (0..keys.div_ceil(16)).flat_map(|group| {
         let factors = keep.group(pair << 36 | (group as u64) << 18 | (i / 8) as u64);
         factors[i % 8].map(f64::from)
@@ -134,7 +137,7 @@ pub fn attention_row_backward<T: Element>(
 ) -> RowGradients {
     let Row { scores, weights, keep, output, log_sum_exp } = attention_row(args, s, h, i);
     let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
-    let kv_head = args.key_head(h);
+    let kv_head = args.problem.key_head(h);
     // o = Σ_j p_j keep_j v_j, lse = ln Σ exp(score)  →  d score_j = p_j (keep_j dO·v_j − dO·o + d lse)
     let delta: f64 = output.iter().zip(d_output).map(|(y, d)| y * d.to_f64()).sum();
     let d_lse = saved.d_log_sum_exp.map_or(0.0, |d| d[args.query.layout.row(s, h, i)].to_f64());
@@ -150,13 +153,14 @@ pub fn attention_row_backward<T: Element>(
         let Some(d_score) = d_score else { continue };
         let key = args.key.row(s, kv_head, j);
         // score = cap · tanh(product / cap)
-        let slope = args.softcap.map_or(1.0, |cap| (args.scale * dot(query, key) / cap).cosh().powi(-2));
+        let slope =
+            args.problem.softcap.map_or(1.0, |cap| (args.problem.scale * dot(query, key) / cap).cosh().powi(-2));
         d_products[j] = d_score * slope;
-        d_query.iter_mut().zip(key).for_each(|(d, k)| *d += args.scale * d_products[j] * k.to_f64());
+        d_query.iter_mut().zip(key).for_each(|(d, k)| *d += args.problem.scale * d_products[j] * k.to_f64());
     }
     // The sink is a key whose value is 0.
-    let sink = args.sinks.map_or(0.0, |sinks| (f64::from(sinks[h]) - log_sum_exp).exp());
-    let d_sink = if args.sinks.is_some() { sink * (d_lse - delta) } else { 0.0 };
+    let sink = args.problem.sinks.map_or(0.0, |sinks| (f64::from(sinks[h]) - log_sum_exp).exp());
+    let d_sink = if args.problem.sinks.is_some() { sink * (d_lse - delta) } else { 0.0 };
     let dropped = weights.iter().zip(&keep).map(|(p, keep)| p * keep).collect();
     RowGradients { d_scores, d_products, dropped, d_query, d_sink }
 }
@@ -170,13 +174,13 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
         for kv_head in 0..args.key.heads() {
             let keys = args.key.length(s);
             let (mut d_key, mut d_value) = (vec![0.0; keys * dim], vec![0.0; keys * value_dim]);
-            let heads = kv_head * args.group()..(kv_head + 1) * args.group();
+            let heads = kv_head * args.problem.group()..(kv_head + 1) * args.problem.group();
             for (h, d_sink) in heads.clone().zip(&mut d_sinks[heads]) {
                 for i in 0..args.query.length(s) {
                     let row = attention_row_backward(args, saved, s, h, i);
                     let d_query = gradients.query.row_mut(s, h, i);
                     d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
-                    for j in (0..args.keys(s)).filter(|&j| row.d_scores[j].is_some()) {
+                    for j in (0..args.problem.keys(s)).filter(|&j| row.d_scores[j].is_some()) {
                         let (d_key, d_value) =
                             (&mut d_key[j * dim..][..dim], &mut d_value[j * value_dim..][..value_dim]);
                         row.add_to_key(args, saved, (s, h, i), j, d_key, d_value);
@@ -215,7 +219,10 @@ impl RowGradients {
         d_value: &mut [D],
     ) {
         let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
-        d_key.iter_mut().zip(query).for_each(|(d, q)| *d += D::of(args.scale * self.d_products[j] * q.to_f64()));
+        d_key
+            .iter_mut()
+            .zip(query)
+            .for_each(|(d, q)| *d += D::of(args.problem.scale * self.d_products[j] * q.to_f64()));
         d_value.iter_mut().zip(d_output).for_each(|(d, y)| *d += D::of(self.dropped[j] * y.to_f64()));
     }
 
@@ -226,7 +233,7 @@ impl RowGradients {
         (s, h, i): (usize, usize, usize),
         d_mask: &mut [D],
     ) {
-        let Some(Mask::Additive(view)) = args.mask else { return };
+        let Some(Mask::Additive(view)) = args.problem.mask else { return };
         let place = view.contiguous();
         for (j, d_score) in self.d_scores.iter().enumerate() {
             if let Some(d_score) = d_score {

@@ -1,6 +1,6 @@
 //! The engine of vector registers: products of f32.
 
-use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
+use super::engine::{BlockTask, Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
 use crate::isa::{Op, Simd};
 use crate::narrow::Form;
 use crate::register_tile::{ACROSS, ROW, Tile, row_tile, tile, tile_across};
@@ -14,6 +14,18 @@ impl<T: EngineOp> Op for OnRegisters<T> {
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
         self.0.eval(Registers(simd));
+    }
+}
+
+/// A task on a block, as an operation of vectors.
+struct OnBlock<S, T>(Registers<S>, T);
+
+impl<S: Simd, T: BlockTask<Registers<S>>> Op for OnBlock<S, T> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S2: Simd>(self, _: S2) {
+        // Of the same instruction set: [`Registers::run`] alone makes it.
+        self.1.eval(self.0);
     }
 }
 
@@ -42,6 +54,11 @@ unsafe impl<S: Simd> Engine for Registers<S> {
     #[inline(always)]
     fn simd(self) -> S {
         self.0
+    }
+
+    #[inline(always)]
+    fn run<T: BlockTask<Self>>(self, task: T) {
+        self.0.run(OnBlock(self, task));
     }
 
     fn left_size(depth: usize) -> usize {
@@ -123,34 +140,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         columns: Columns,
         out: *mut f32,
     ) {
-        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
-        let (left, keys) = (left.cast::<f32>(), keys.cast::<f32>());
-        let stride = row_stride::<S>(depth);
-        let (a_row, a_step) = if let Some(stride) = stride { (stride, 1) } else { (depth, height) };
-        // A panel of keys stays in the first cache while all queries, which fit beside it, pass.
-        for across in columns.from() / width..columns.to() / width {
-            for down in 0..rows.div_ceil(height) {
-                // SAFETY: the caller promises QUERIES rows, whole tiles of them, and KEYS columns of `depth` steps, in rows or
-                // panels of which these are some, and a block of scores, in which the tile's rows and columns lie.
-                unsafe {
-                    let tile_at = Tile {
-                        depth,
-                        a: left.add(down * height * a_row),
-                        a_step,
-                        b: keys.add(across * width * depth),
-                        b_step: width,
-                        c: out.add(down * height * STRIDE + across * width),
-                        c_stride: STRIDE,
-                        accumulate: false,
-                    };
-                    match stride {
-                        Some(ACROSS) => tile_across(self.0, tile_at),
-                        Some(_) => row_tile(self.0, tile_at, Form::F32),
-                        None => tile(self.0, tile_at),
-                    }
-                }
-            }
-        }
+        self.0.run(Scores { left, rows, keys, depth, columns, out });
     }
 
     #[inline(always)]
@@ -176,29 +166,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         cols: usize,
         accumulate: bool,
     ) {
-        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
-        let (weights, values) = (weights.cast::<f32>(), values.cast::<f32>());
-        for panel in panels.start * GRAIN / width..panels.end * GRAIN / width {
-            for down in 0..rows.div_ceil(height) {
-                // SAFETY: the caller promises a block of weights, rows of STRIDE numbers; values in panels of KEYS rows, of
-                // which the columns leave some; and QUERIES rows of sums, in which these panels' columns lie.
-                unsafe {
-                    tile_across(
-                        self.0,
-                        Tile {
-                            depth: columns.to() - columns.from(),
-                            a: weights.add(down * height * STRIDE + columns.from()),
-                            a_step: 1,
-                            b: values.add((panel * KEYS + columns.from()) * width),
-                            b_step: width,
-                            c: out.add(down * height * cols + panel * width),
-                            c_stride: cols,
-                            accumulate,
-                        },
-                    );
-                }
-            }
-        }
+        self.0.run(Weigh { weights, rows, columns, values, panels, out, cols, accumulate });
     }
 
     fn gathered_size(cols: usize) -> usize {
@@ -246,6 +214,115 @@ unsafe impl<S: Simd> Engine for Registers<S> {
         out: *mut f32,
         accumulate: bool,
     ) {
+        self.0.run(Gather { gathered, cols, rows, weights, columns, out, accumulate });
+    }
+}
+
+/// [`Engine::scores`] of registers, which alone makes it and has been promised the operands: a function of its own for all passes.
+struct Scores {
+    left: *const u8,
+    rows: usize,
+    keys: *const u8,
+    depth: usize,
+    columns: Columns,
+    out: *mut f32,
+}
+
+impl Op for Scores {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Scores { left, rows, keys, depth, columns, out } = self;
+        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
+        let (left, keys) = (left.cast::<f32>(), keys.cast::<f32>());
+        let stride = row_stride::<S>(depth);
+        let (a_row, a_step) = if let Some(stride) = stride { (stride, 1) } else { (depth, height) };
+        // A panel of keys stays in the first cache while all queries, which fit beside it, pass.
+        for across in columns.from() / width..columns.to() / width {
+            for down in 0..rows.div_ceil(height) {
+                // SAFETY: the caller promises QUERIES rows, whole tiles of them, and KEYS columns of `depth` steps, in rows or
+                // panels of which these are some, and a block of scores, in which the tile's rows and columns lie.
+                unsafe {
+                    let tile_at = Tile {
+                        depth,
+                        a: left.add(down * height * a_row),
+                        a_step,
+                        b: keys.add(across * width * depth),
+                        b_step: width,
+                        c: out.add(down * height * STRIDE + across * width),
+                        c_stride: STRIDE,
+                        accumulate: false,
+                    };
+                    match stride {
+                        Some(ACROSS) => tile_across(simd, tile_at),
+                        Some(_) => row_tile(simd, tile_at, Form::F32),
+                        None => tile(simd, tile_at),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// [`Engine::weigh`], likewise.
+struct Weigh {
+    weights: *const u8,
+    rows: usize,
+    columns: Columns,
+    values: *const u8,
+    panels: Range<usize>,
+    out: *mut f32,
+    cols: usize,
+    accumulate: bool,
+}
+
+impl Op for Weigh {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Weigh { weights, rows, columns, values, panels, out, cols, accumulate } = self;
+        let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
+        let (weights, values) = (weights.cast::<f32>(), values.cast::<f32>());
+        for panel in panels.start * GRAIN / width..panels.end * GRAIN / width {
+            for down in 0..rows.div_ceil(height) {
+                // SAFETY: the caller promises a block of weights, rows of STRIDE numbers; values in panels of KEYS rows, of
+                // which the columns leave some; and QUERIES rows of sums, in which these panels' columns lie.
+                unsafe {
+                    tile_across(
+                        simd,
+                        Tile {
+                            depth: columns.to() - columns.from(),
+                            a: weights.add(down * height * STRIDE + columns.from()),
+                            a_step: 1,
+                            b: values.add((panel * KEYS + columns.from()) * width),
+                            b_step: width,
+                            c: out.add(down * height * cols + panel * width),
+                            c_stride: cols,
+                            accumulate,
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// [`Engine::gather`], likewise.
+struct Gather {
+    gathered: *const u8,
+    cols: usize,
+    rows: usize,
+    weights: *const u8,
+    columns: Columns,
+    out: *mut f32,
+    accumulate: bool,
+}
+
+impl Op for Gather {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Gather { gathered, cols, rows, weights, columns, out, accumulate } = self;
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let (gathered, weights) = (gathered.cast::<f32>(), weights.cast::<f32>());
         let a_step = row_stride::<S>(cols).unwrap_or(gathered_cols::<S>(cols));
@@ -256,7 +333,7 @@ unsafe impl<S: Simd> Engine for Registers<S> {
                 // tile's rows end within the GRAIN rows beyond `cols` that it promises of `out`.
                 unsafe {
                     tile(
-                        self.0,
+                        simd,
                         Tile {
                             depth: rows,
                             a: gathered.add(down * height),

@@ -1,17 +1,16 @@
 //! Rows of queries, keys and values made ready for an engine, and which of them are not finite.
 
+use super::any::{AnyAttention, AnyHeads};
 use super::engine::{Engine, EngineOp, KEYS, Matrix};
 use super::engines::on_engine;
 use super::heads::Heads;
-use super::problem::Attention;
 use crate::isa::{Op, Simd};
 use crate::memory::{Buffer, Scratch};
-use crate::narrow::Narrow;
-use crate::number::Element;
+use crate::narrow::{Narrow, Numbers};
 
 /// Rows `first..first + count` of a sequence and head.
-pub(super) struct SourceRows<'a, T> {
-    pub(super) from: Heads<'a, T>,
+pub(super) struct SourceRows<'a> {
+    pub(super) from: AnyHeads<'a>,
     pub(super) sequence: usize,
     pub(super) head: usize,
     pub(super) first: usize,
@@ -21,7 +20,7 @@ pub(super) struct SourceRows<'a, T> {
 /// Above this, a row's sum of squares is called not finite: the products of such rows may overflow.
 pub(super) const LARGEST_SQUARE: f32 = 1e37;
 
-impl<'a, T: Narrow> SourceRows<'a, T> {
+impl<'a> SourceRows<'a> {
     /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
     /// told; and their sums of squares. What the engine can read in place is not copied.
     ///
@@ -38,15 +37,26 @@ impl<'a, T: Narrow> SourceRows<'a, T> {
     where
         'a: 'b,
     {
-        let in_place = T::IS_F32 || (T::IS_BF16 && E::READS_BF16);
-        engine.simd().run(Stage { rows: self, in_place, checks, buffer, squares, is_bad })
+        let (simd, staging) = (engine.simd(), Staging { checks, buffer, squares, is_bad });
+        match self.from.numbers {
+            Numbers::F32(data) => simd.run(Stage { rows: self, data, in_place: true, staging }),
+            Numbers::Bf16(data) => simd.run(Stage { rows: self, data, in_place: E::READS_BF16, staging }),
+            Numbers::F16(data) => simd.run(Stage { rows: self, data, in_place: false, staging }),
+        }
     }
 }
 
 /// What [`SourceRows::stage`] does: compiled once for each type of number and instruction set, not for every caller.
 struct Stage<'a, 'b, T> {
-    rows: &'a SourceRows<'b, T>,
+    rows: &'a SourceRows<'b>,
+    /// The numbers of the rows.
+    data: &'b [T],
     in_place: bool,
+    staging: Staging<'a, 'b>,
+}
+
+/// What [`SourceRows::stage`] is given beside the rows.
+struct Staging<'a, 'b> {
     checks: bool,
     buffer: &'b mut [f32],
     squares: &'a mut [f32],
@@ -60,12 +70,11 @@ impl<'b, T: Narrow> Op for Stage<'_, 'b, T> {
     fn eval<S: Simd>(self, simd: S) -> Matrix<'b> {
         let Stage {
             rows: SourceRows { from, sequence, head, first, count },
+            data,
             in_place,
-            checks,
-            buffer,
-            squares,
-            is_bad,
+            staging: Staging { checks, buffer, squares, is_bad },
         } = self;
+        let from = Heads { data, layout: from.layout };
         let (width, squares) = (from.dim(), &mut squares[..*count]);
         if !checks {
             squares.fill(0.0);
@@ -119,14 +128,14 @@ pub(super) fn sum_of_squares<T: Narrow, S: Simd>(simd: S, x: &[T]) -> S::V {
 }
 
 /// Keys of one sequence and head whose key or value row is not finite.
-pub(super) fn bad_keys<T: Narrow>(args: &Attention<T>, sequence: usize, head: usize) -> Vec<usize> {
-    struct Scan<'a, 'b, T: Element> {
-        args: &'a Attention<'a, T>,
+pub(super) fn bad_keys(args: &AnyAttention, sequence: usize, head: usize) -> Vec<usize> {
+    struct Scan<'a, 'b> {
+        args: &'a AnyAttention<'a>,
         sequence: usize,
         head: usize,
         bad: &'b mut Vec<usize>,
     }
-    impl<T: Narrow> EngineOp for Scan<'_, '_, T> {
+    impl EngineOp for Scan<'_, '_> {
         #[inline(always)]
         fn eval<E: Engine>(self, engine: E) {
             let (args, keys) = (self.args, self.args.keys(self.sequence));

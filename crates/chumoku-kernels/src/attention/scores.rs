@@ -95,7 +95,7 @@ impl<T: Element> Attention<'_, T> {
             let problem = format!("expected some of 0..{length}, got {queries:?}");
             return Err(Error::value("attention: queries", problem));
         }
-        let keys = self.keys(sequence);
+        let keys = self.problem.keys(sequence);
         let size = queries.len().saturating_mul(keys);
         Error::check_length("attention: scores", size, scores.len())?;
         if size == 0 {
@@ -125,7 +125,7 @@ impl<T: Element> Attention<'_, T> {
     pub fn weights(&self, sequence: usize, head: usize) -> Result<Vec<T::Sum>> {
         self.check()?;
         self.check_place(sequence, head)?;
-        let pairs = self.query.length(sequence).checked_mul(self.keys(sequence));
+        let pairs = self.query.length(sequence).checked_mul(self.problem.keys(sequence));
         let pairs = pairs.ok_or_else(|| Error::value("attention: weights", "queries · keys overflows"))?;
         let mut weights = vec![T::Sum::ZERO; pairs];
         self.scores(Stage::Weights, sequence, head, &mut weights)?;
@@ -195,19 +195,19 @@ impl<T: Element> Attention<'_, T> {
 
     /// Adds what masks add to the scores of query `i` and the keys from `first` on; −∞ where they forbid.
     fn mask_row(&self, (s, h, i): (usize, usize, usize), first: usize, scores: &mut [T::Sum]) {
-        let seen = self.range(s, i);
+        let seen = self.problem.range(s, i);
         let within = |j: usize| j.clamp(first, first + scores.len()) - first;
         let (start, end) = (within(seen.start), within(seen.end));
         scores[..start].fill(T::Sum::NEG_INFINITY);
         scores[end.max(start)..].fill(T::Sum::NEG_INFINITY);
         let keys = || (first + start..).zip(start..end);
-        if let Some(slopes) = self.alibi {
-            let (slope, at) = (f64::from(slopes[h]), i128::from(self.offset(s)) + i as i128);
+        if let Some(slopes) = self.problem.alibi {
+            let (slope, at) = (f64::from(slopes[h]), i128::from(self.problem.offset(s)) + i as i128);
             for (j, column) in keys() {
                 scores[column] += T::Sum::of(-slope * at.abs_diff(j as i128) as f64);
             }
         }
-        match self.mask {
+        match self.problem.mask {
             None => {}
             Some(Mask::Boolean(view)) => {
                 for (j, column) in keys() {
@@ -255,45 +255,45 @@ struct Head<'a, T: Element> {
 
 impl<'a, T: Element> Head<'a, T> {
     fn new(args: &'a Attention<'a, T>, s: usize, h: usize) -> Self {
-        let rows = (0..args.keys(s)).flat_map(|j| args.key.row(s, args.key_head(h), j));
+        let rows = (0..args.problem.keys(s)).flat_map(|j| args.key.row(s, args.problem.key_head(h), j));
         Head { args, s, h, key: rows.map(|x| T::Sum::of(x.to_f64())).collect() }
     }
 
     fn rows_at_a_time(&self) -> usize {
-        (BLOCK / self.args.keys(self.s).max(1)).clamp(8, 64)
+        (BLOCK / self.args.problem.keys(self.s).max(1)).clamp(8, 64)
     }
 
     /// Hands the rows of scores, and from [`Stage::Weights`] on of weights, to `f` one after another.
     fn rows(&self, stage: Stage, queries: Range<usize>, mut f: impl FnMut(ScoreRow<T::Sum>)) {
         let &Head { args, s, h, .. } = self;
         let dim = args.query.dim();
-        let mut keys = 0..args.keys(s);
+        let mut keys = 0..args.problem.keys(s);
         if stage >= Stage::Masked {
-            let seen = || queries.clone().map(|i| args.range(s, i)).filter(|range| !range.is_empty());
+            let seen = || queries.clone().map(|i| args.problem.range(s, i)).filter(|range| !range.is_empty());
             let start = seen().map(|range| range.start).min().unwrap_or(0);
             keys = start..seen().map(|range| range.end).max().unwrap_or(start);
         }
         // A sink is one more score, in a column of its own.
-        let sink = args.sinks.filter(|_| stage == Stage::Weights).map(|sinks| T::Sum::of(f64::from(sinks[h])));
+        let sink = args.problem.sinks.filter(|_| stage == Stage::Weights).map(|sinks| T::Sum::of(f64::from(sinks[h])));
         let width = keys.len() + usize::from(sink.is_some());
         let query: Vec<T::Sum> = queries
             .clone()
             .flat_map(|i| args.query.row(s, h, i))
-            .map(|x| T::Sum::of(args.scale * x.to_f64()))
+            .map(|x| T::Sum::of(args.problem.scale * x.to_f64()))
             .collect();
         let mut block = vec![T::Sum::ZERO; queries.len() * width];
         let mut product = || {
             let query = MatRef::new(&query, queries.len(), dim)?;
             let key = MatRef::new(&self.key[keys.start * dim..keys.end * dim], keys.len(), dim)?;
             let scores = MatMut::strided(&mut block, queries.len(), keys.len(), width)?;
-            gemm(query, key.t(), Start::Zero, scores, args.precision)
+            gemm(query, key.t(), Start::Zero, scores, args.problem.precision)
         };
         product().expect("made to these shapes just above");
         let mut weights = vec![T::Sum::ZERO; if stage == Stage::Weights { width } else { 0 }];
         for (n, query) in queries.enumerate() {
             let row = &mut block[n * width..][..width];
             let scores = &mut row[..keys.len()];
-            if let Some(cap) = args.softcap.filter(|_| stage >= Stage::Capped) {
+            if let Some(cap) = args.problem.softcap.filter(|_| stage >= Stage::Capped) {
                 scores.iter_mut().for_each(|x| *x = T::Sum::of(cap * (x.to_f64() / cap).tanh()));
             }
             if stage >= Stage::Masked {
@@ -315,7 +315,7 @@ impl<'a, T: Element> Head<'a, T> {
     }
 
     fn summary(&self, wants_mass: bool, count: usize) -> Summary {
-        let (length, keys) = (self.args.query.length(self.s), self.args.keys(self.s));
+        let (length, keys) = (self.args.query.length(self.s), self.args.problem.keys(self.s));
         let mass = vec![0.0; if wants_mass { keys } else { 0 }];
         let mut summary = Summary { mass, entropy: vec![0.0; length], top: vec![None; length * count] };
         let rows = self.rows_at_a_time();

@@ -1,6 +1,6 @@
 //! The engine of bf16 terms, in blocks that AMX tiles or dot products of pairs multiply.
 
-use super::engine::{Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
+use super::engine::{BlockTask, Columns, Engine, EngineOp, GRAIN, KEYS, Matrix, STRIDE};
 use crate::isa::Lanes;
 use crate::isa::avx512::Avx512;
 use crate::isa::bf16::split::{self, Lay, step_bytes};
@@ -44,6 +44,18 @@ unsafe impl<const TERMS: usize> Engine for Engine32<'_, TERMS> {
     #[inline(always)]
     fn simd(self) -> Avx512 {
         self.simd
+    }
+
+    #[inline(always)]
+    fn run<T: BlockTask<Self>>(self, task: T) {
+        struct OnBlock<E, T>(E, T);
+        impl<E, T: BlockTask<E>> BlocksOp for OnBlock<E, T> {
+            #[inline(always)]
+            fn eval(self, _: Bf16, _: Avx512, _: &Blocks) {
+                self.1.eval(self.0);
+            }
+        }
+        self.bf16.run_on(self.blocks, OnBlock(self, task));
     }
 
     fn left_size(depth: usize) -> usize {

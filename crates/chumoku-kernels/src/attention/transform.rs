@@ -2,11 +2,10 @@
 
 use super::engine::Span;
 use super::mask::Mask;
-use super::problem::Attention;
+use super::problem::Problem;
 use super::softmax::FORBIDDEN;
-use crate::isa::Simd;
+use crate::isa::{Op, Simd};
 use crate::math::exp;
-use crate::narrow::Narrow;
 use std::f32::consts::LOG2_E;
 
 /// What has to be done; none of it is `None`.
@@ -17,7 +16,7 @@ pub(super) struct Transform {
 }
 
 impl Transform {
-    pub(super) fn new<T: Narrow>(args: &Attention<T>) -> Option<Self> {
+    pub(super) fn new(args: &Problem<f32>) -> Option<Self> {
         let needed = args.softcap.is_some() || args.alibi.is_some() || args.mask.is_some();
         needed.then(|| Transform { scale: args.scale as f32, softcap: args.softcap.map(|cap| cap as f32) })
     }
@@ -35,10 +34,24 @@ impl Transform {
     /// Scores of query (sequence, head, query), for the keys from `first_key`, become scaled, capped and masked scores
     /// in units of log 2, [`FORBIDDEN`] where the query must not see the key.
     #[inline(always)]
-    pub(super) fn apply<T: Narrow, S: Simd>(
+    pub(super) fn apply<S: Simd>(
         &self,
         simd: S,
-        args: &Attention<T>,
+        args: &Problem<f32>,
+        place: (usize, usize, usize),
+        first_key: usize,
+        span: Span,
+        scores: &mut [f32],
+    ) {
+        simd.run(Apply { transform: self, args, place, first_key, span, scores });
+    }
+
+    /// What [`Transform::apply`] does.
+    #[inline(always)]
+    fn apply_to<S: Simd>(
+        &self,
+        simd: S,
+        args: &Problem<f32>,
         (s, h, i): (usize, usize, usize),
         first_key: usize,
         span: Span,
@@ -89,6 +102,25 @@ impl Transform {
                 }
             }
         }
+    }
+}
+
+/// [`Transform::apply`] as a function of its own, which all passes call.
+struct Apply<'a, 'b> {
+    transform: &'a Transform,
+    args: &'a Problem<'b, f32>,
+    place: (usize, usize, usize),
+    first_key: usize,
+    span: Span,
+    scores: &'a mut [f32],
+}
+
+impl Op for Apply<'_, '_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Apply { transform, args, place, first_key, span, scores } = self;
+        transform.apply_to(simd, args, place, first_key, span, scores);
     }
 }
 

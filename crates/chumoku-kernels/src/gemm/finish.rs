@@ -4,7 +4,7 @@ use super::matrix::Start;
 use crate::activation::{self, Activation};
 use crate::dropout::{Dropout, Keep};
 use crate::error::{Error, Result};
-use crate::isa::Simd;
+use crate::isa::{Op, Simd};
 use crate::number::Real;
 use crate::threads::SharedMut;
 
@@ -138,6 +138,22 @@ impl<'a> Finish<'a> {
     pub(super) unsafe fn segment<S: Simd>(
         &self,
         simd: S,
+        place: (usize, usize),
+        sums: &mut [f32],
+        c: SharedMut<f32>,
+        c_stride: usize,
+    ) {
+        simd.run(Segment { finish: self, place, sums, c, c_stride });
+    }
+
+    /// What [`Finish::segment`] does.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn run<S: Simd>(
+        &self,
+        simd: S,
         (i, j): (usize, usize),
         sums: &mut [f32],
         c: SharedMut<f32>,
@@ -207,6 +223,25 @@ impl<'a> Finish<'a> {
         if let Some(keep) = &self.keep {
             keep.apply(simd, first, x);
         }
+    }
+}
+
+/// A segment to be finished, by one function for all kernels. [`Finish::segment`] alone makes it, whose caller makes the promises.
+struct Segment<'a, 'b> {
+    finish: &'a Finish<'b>,
+    place: (usize, usize),
+    sums: &'a mut [f32],
+    c: SharedMut<f32>,
+    c_stride: usize,
+}
+
+impl Op for Segment<'_, '_> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Segment { finish, place, sums, c, c_stride } = self;
+        // SAFETY: it asks for what the caller of `segment` has promised.
+        unsafe { finish.run(simd, place, sums, c, c_stride) };
     }
 }
 

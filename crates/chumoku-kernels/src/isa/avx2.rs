@@ -18,8 +18,11 @@ impl Avx2 {
     }
 }
 
+/// A function of its own wherever it is called, so that what several callers run is compiled once.
+///
 /// # Safety
 /// The processor must have AVX2, FMA and F16C.
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn entry<O: Op>(simd: Avx2, op: O) -> O::Output {
     op.eval(simd)

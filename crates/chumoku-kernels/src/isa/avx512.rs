@@ -22,8 +22,11 @@ impl Avx512 {
     }
 }
 
+/// A function of its own wherever it is called, so that what several callers run is compiled once.
+///
 /// # Safety
 /// The processor must have the features named.
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn entry<O: Op>(simd: Avx512, op: O) -> O::Output {
     op.eval(simd)

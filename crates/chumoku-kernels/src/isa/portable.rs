@@ -8,9 +8,10 @@ const LANES: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
+/// What `f` makes of each lane. (Written out: `array::from_fn` takes several times as long to compile, for the same code.)
 #[inline(always)]
 fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
-    std::array::from_fn(f)
+    [f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)]
 }
 
 impl Lanes for Portable {
@@ -96,10 +97,23 @@ unsafe impl Simd for Portable {
     }
     #[inline(always)]
     fn run<O: Op>(self, op: O) -> O::Output {
-        op.eval(self)
+        entry(self, op)
     }
     #[inline(always)]
     fn on_tile<O: TileOp>(self, op: O) {
-        op.eval::<Self, { Self::TILE_ROWS }, { Self::TILE_COLS / Self::LANES }>(self);
+        on_tile(self, op);
     }
+}
+
+/// A function of its own wherever it is called, so that what several callers run is compiled once.
+#[inline(never)]
+fn entry<O: Op>(simd: Portable, op: O) -> O::Output {
+    op.eval(simd)
+}
+
+/// The body of [`Simd::on_tile`]: once for all callers where this is the fallback, in each of them where it is the fastest.
+#[cfg_attr(target_arch = "x86_64", inline(never))]
+#[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+fn on_tile<O: TileOp>(simd: Portable, op: O) {
+    op.eval::<Portable, { Portable::TILE_ROWS }, { Portable::TILE_COLS / LANES }>(simd);
 }

@@ -53,9 +53,8 @@ pub use rotary::{Rotary, RotaryScaling};
 
 use crate::Result;
 use crate::params::{ParamId, Params};
-use chumoku_kernels::{MatMut, MatRef, Real, side_by_side};
+use chumoku_kernels::{MatMut, MatRef, Real, parallel, side_by_side};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// Where each sequence of a packed batch starts, and at the end the number of tokens: `[0, l1, l1 + l2, …]`.
@@ -112,11 +111,6 @@ impl Offsets {
     }
 }
 
-/// Runs a pass on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
-pub(crate) fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
-    rayon::scope(|_| pass())
-}
-
 /// What `each` makes of groups of sequences of at least so many tokens, given their tokens and their own offsets: groups
 /// are small enough to stay in a core's cache, and come in their order.
 ///
@@ -167,8 +161,8 @@ pub(crate) fn add_assign<T: Real>(a: &mut Array2<T>, b: ArrayView2<'_, T>) {
     const PIECE: usize = 1 << 14;
     let b = packed(b);
     let (a, b) = (numbers_mut(a), b.as_slice().unwrap_or_default());
-    a.par_chunks_mut(PIECE).zip(b.par_chunks(PIECE)).for_each(|(a, b)| {
-        a.iter_mut().zip(b).for_each(|(a, &b)| *a += b);
+    parallel::for_each_chunk(a, PIECE, |piece, a| {
+        a.iter_mut().zip(&b[piece * PIECE..]).for_each(|(a, &b)| *a += b);
     });
 }
 

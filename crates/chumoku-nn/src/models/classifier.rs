@@ -3,12 +3,13 @@
 mod record;
 
 use crate::Result;
+use crate::layers::in_groups;
 use crate::layers::{
     Body, BodyCache, BodyConfig, DenseHead, Head, HeadCache, Input, InputCache, InputConfig, InputOptions, Mode,
     MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
 };
-use crate::layers::{in_groups, in_pool};
 use crate::params::{Builder, Layout, Params};
+use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{Cell, CrossEntropy, Error as KernelError, Real, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};

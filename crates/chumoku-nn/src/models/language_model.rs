@@ -4,9 +4,10 @@ use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
     AttentionRecord, Embedding, EncoderConfig, GradientRecord, InputOptions, Mode, MultiHeadAttention, Offsets,
-    PositionKind, Tokens, in_pool,
+    PositionKind, Tokens,
 };
 use crate::params::{Builder, Layout, Params};
+use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::{Array2, Axis, Slice};
 use serde::{Deserialize, Serialize};

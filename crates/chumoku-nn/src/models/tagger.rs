@@ -4,9 +4,10 @@
 use super::text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, DenseHead, Embedding, Head, HeadCache, Mode, Tokens, array, in_pool, numbers, numbers_mut, zeros,
+    AttentionRecord, DenseHead, Embedding, Head, HeadCache, Mode, Tokens, array, numbers, numbers_mut, zeros,
 };
 use crate::params::{Builder, Layout, Params};
+use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{CrossEntropy, Error as KernelError, Real, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};

@@ -3,10 +3,11 @@
 use crate::Result;
 use crate::layers::{
     AttentionRecord, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
-    EncoderConfig, GradientRecord, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind, in_pool,
+    EncoderConfig, GradientRecord, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind,
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::Real;
+use chumoku_kernels::parallel::in_pool;
 use ndarray::{Array2, Array3, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The formulas of cost against the models' parameters and the kernels' own count. One test: the count is the process's.
+//! The formulas of cost against the models' parameters and the kernels' own count, which is the process's: that test runs
+//! alone.
 
 use chumoku_kernels::Cell;
 use chumoku_kernels::multiply_adds;
@@ -299,6 +300,10 @@ fn figures_beyond_two_to_the_64_are_exact() {
 
 #[test]
 fn formulas_are_what_the_kernels_do() {
+    testkit::alone("count::formulas_are_what_the_kernels_do", check_formulas);
+}
+
+fn check_formulas() {
     language_models();
     published_models();
     translators();

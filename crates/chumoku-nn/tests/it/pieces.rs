@@ -76,6 +76,11 @@ fn pieces(shape: Shape) -> BTreeMap<String, u64> {
 
 #[test]
 fn the_page_says_how_finely_a_step_is_cut() {
+    // It caps the instruction set of its process.
+    testkit::alone("pieces::the_page_says_how_finely_a_step_is_cut", check_the_page);
+}
+
+fn check_the_page() {
     // The page has the tables of AVX-512: blocks of bf16 terms are cut otherwise, and so are AVX2's, whose tiles are smaller.
     cap_isa(Isa::Avx512);
     if active_isa() != Isa::Avx512 {

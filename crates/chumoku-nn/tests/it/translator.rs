@@ -169,6 +169,11 @@ fn later_tokens_and_other_pairs_change_nothing() {
 fn gradients_are_those_of_the_loss() {
     let mode = Mode::Train(Noise { seed: 5, step: 17 });
     for model in variants() {
+        // As small as it can be: every parameter takes two passes. A layer below another is enough.
+        let mut config = model.config().clone();
+        (config.encoder.num_layers, config.encoder.d_model, config.encoder.d_ff) = (1, 8, 10);
+        config.options.decoder_d_ff = config.options.decoder_d_ff.map(|_| 12);
+        let model = Translator::new(config).unwrap();
         let (p, batch) = (random_params::<f64>(&model), batch(&[[2, 3], [4, 1]], 4));
         let mut grads = Params::zeros(model.layout());
         let loss = model.loss(&p, &batch, 0.1, mode, Some(&mut grads)).unwrap();

@@ -7,7 +7,7 @@ use super::profile::Profile;
 use super::record::{Layout, Record};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, joined, listed};
-use crate::{beside, pair, tr};
+use crate::{beside, pair, sorting, tr};
 use std::borrow::Cow;
 
 /// Names of text columns, the surest first; within a group all are alike.
@@ -413,7 +413,7 @@ impl<'a> Chooser<'a> {
     /// The column that looks most like text, if it does so at least twice as much as the next.
     fn longest(&self, columns: &[usize]) -> Result<(usize, &'static str), DataError> {
         let mut scored: Vec<(f64, usize)> = columns.iter().map(|&c| (self.profiles[c].text_score(), c)).collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        sorting::by(&mut scored, |a, b| b.0.total_cmp(&a.0));
         match scored.as_slice() {
             [] | [(0.0, _), ..] => Err(self.no_column(Role::Text, lang().pick("a column of words", "文章の列"))),
             [(first, _), (second, _), ..] if *second * 2.0 > *first => {

@@ -22,8 +22,8 @@ use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES};
 use super::record::Record;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, listed, quoted};
-use crate::quiet;
 use crate::tr;
+use crate::{quiet, sorting};
 
 /// Rows that the reading thread is ahead.
 const AHEAD: usize = 8;
@@ -166,7 +166,7 @@ fn send_rows(
 ) -> Result<(), XlsxError> {
     // Only what reaches over several rows says something of rows further down.
     merged.retain(|region| region.start.0 < region.end.0);
-    merged.sort_unstable_by_key(|region| std::cmp::Reverse(region.start));
+    sorting::by_key(&mut merged, |region| std::cmp::Reverse(region.start));
     let mut repeated = Repeated { waiting: merged, open: Vec::new() };
     let mut cells = book.worksheet_cells_reader(sheet)?;
     let mut row = Row::default();

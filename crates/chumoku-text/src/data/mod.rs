@@ -35,9 +35,6 @@ mod encoding_names;
 mod error;
 #[cfg(feature = "excel")]
 mod excel;
-#[cfg(not(feature = "excel"))]
-#[path = "no_excel.rs"]
-mod excel;
 mod fasttext;
 mod files;
 mod fingerprint;
@@ -51,6 +48,10 @@ mod label_kind;
 mod label_sets;
 mod limits;
 mod lines;
+#[cfg(any(test, not(feature = "excel")))]
+mod no_excel;
+#[cfg(any(test, not(feature = "parquet")))]
+mod no_parquet;
 mod normalise;
 mod numbers;
 mod open;
@@ -58,9 +59,6 @@ mod pair_columns;
 mod pair_parts;
 mod pairs;
 #[cfg(feature = "parquet")]
-mod parquet;
-#[cfg(not(feature = "parquet"))]
-#[path = "no_parquet.rs"]
 mod parquet;
 mod profile;
 mod quantity;
@@ -84,6 +82,12 @@ use crate::quiet;
 
 #[cfg(all(test, feature = "parquet", feature = "excel"))]
 mod tests;
+
+// Stubs for formats that are off.
+#[cfg(not(feature = "excel"))]
+use no_excel as excel;
+#[cfg(not(feature = "parquet"))]
+use no_parquet as parquet;
 
 pub use crate::lang::wording::{thousands, thousands_wide};
 pub use atomic::AtomicOutput;

@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::dataset::Example;
 use crate::lang::lang;
 use crate::lang::wording::{joined, quoted};
-use crate::tr;
+use crate::{sorting, tr};
 
 /// Rows, classes and lengths of a data set.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +48,7 @@ impl Stats {
             *counts.entry(&example.label).or_default() += 1;
         }
         let mut classes: Vec<(String, usize)> = counts.into_iter().map(|(label, n)| (label.to_owned(), n)).collect();
-        classes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        sorting::by(&mut classes, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         Stats { rows: examples.len(), classes, lengths: Lengths::of(examples.iter().map(|e| e.text.as_str())) }
     }
 }

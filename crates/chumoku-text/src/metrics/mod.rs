@@ -12,7 +12,7 @@
 //! let score = bleu.corpus(&hypotheses, &[&references])?;
 //! assert_eq!(score.to_string(), "BLEU = 38.66 80.0/50.0/33.3/25.0 (BP = 0.905 ratio = 0.909 hyp_len = 10 ref_len = 11)");
 //! assert!(bleu.signature(1).starts_with("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:chumoku-"));
-//! let score = Chrf::default().corpus(&hypotheses, &[&references])?;
+//! let score = Chrf.corpus(&hypotheses, &[&references])?;
 //! assert_eq!(score.to_string(), "chrF2 = 52.98");
 //! # Ok::<(), chumoku_text::metrics::MetricError>(())
 //! ```

@@ -11,8 +11,6 @@ pub enum BleuTokenizer {
     V13a,
     /// Every character is a token: for Japanese and Chinese, where no dictionary decides what a word is.
     Char,
-    /// The pieces between white space: for text that is tokens already.
-    None,
 }
 
 /// The marks that 13a always sets apart: those of ASCII except the apostrophe, comma, hyphen and full stop.
@@ -30,7 +28,6 @@ impl BleuTokenizer {
         match self {
             BleuTokenizer::V13a => "13a",
             BleuTokenizer::Char => "char",
-            BleuTokenizer::None => "none",
         }
     }
 
@@ -40,7 +37,6 @@ impl BleuTokenizer {
         match self {
             BleuTokenizer::V13a => v13a(line),
             BleuTokenizer::Char => joined(line.chars().filter(|&c| !is_space(c)).map(String::from)),
-            BleuTokenizer::None => joined(super::words(line)),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::error::problem;
 use super::pipeline::{CLS, TextForm, UNK, Unit, finish, pipeline};
 use super::script::unspaced_share;
 use super::tokenizer::TextTokenizer;
+use crate::sorting;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
@@ -41,7 +42,7 @@ fn alphabet(learner: &Tokenizer, texts: &[&str], most: usize) -> HashSet<char> {
         normal.get().chars().for_each(|c| *counts.entry(c).or_default() += 1);
     }
     let mut order: Vec<(char, u64)> = counts.into_iter().collect();
-    order.sort_by_key(|&(c, count)| (std::cmp::Reverse(count), c));
+    sorting::by_key(&mut order, |&(c, count)| (std::cmp::Reverse(count), c));
     order.into_iter().take(most).map(|(c, _)| c).collect()
 }
 
@@ -62,7 +63,7 @@ fn frequent_words(learner: &Tokenizer, texts: &[&str], most: usize, least: u64) 
         }
     }
     let mut order: Vec<(String, u64)> = counts.into_iter().filter(|(_, count)| *count >= least).collect();
-    order.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sorting::by_key(&mut order, |(_, count)| std::cmp::Reverse(*count));
     Ok(order.into_iter().take(most).map(|(word, _)| word).collect())
 }
 
@@ -111,7 +112,7 @@ impl TextTokenizer {
             .as_object()
             .map(|vocab| vocab.iter().map(|(token, id)| (token.clone(), id.as_u64().unwrap_or(0))).collect())
             .unwrap_or_default();
-        tokens.sort_by_key(|(_, id)| *id);
+        sorting::by_key(&mut tokens, |(_, id)| *id);
         let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
         let all = std::iter::once(CLS.to_owned()).chain(bytes).chain(tokens.into_iter().map(|(token, _)| token));
         let vocab: serde_json::Map<String, Value> = all.enumerate().map(|(id, token)| (token, id.into())).collect();

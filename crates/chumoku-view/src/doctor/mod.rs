@@ -1,6 +1,6 @@
 //! What is wrong with a labelled file, as one page: every finding to filter and search, and which labels are taken for which.
 
-use crate::figure::{Axis, Content, Figure, Map, Player, Scale, page};
+use crate::figure::{Content, Figure, Map, Player, page};
 use crate::html::escape;
 use chumoku::doctor::{Checkup, Finding, Given, Kind, Part};
 use chumoku::lang::{Lang, clean_text};
@@ -94,15 +94,12 @@ fn noise(checkup: &Checkup, title: String, lang: Lang) -> Figure {
     labels.sort_unstable();
     let shares: BTreeMap<[u32; 2], f32> =
         checkup.noise.pairs.iter().map(|pair| ([pair.given, pair.likely], pair.share as f32)).collect();
-    let share = |[given, likely]: [u32; 2]| match given == likely {
-        true => None,
-        false => Some(shares.get(&[given, likely]).copied().unwrap_or(0.0)),
+    let share = |given: usize, likely: usize| shares.get(&[labels[given], labels[likely]]).copied().unwrap_or(0.0);
+    let names: Vec<&str> = labels.iter().map(|&label| &checkup.labels[label as usize][..]).collect();
+    let axes = match lang {
+        Lang::En => ["the label that is given", "the likely label"],
+        Lang::Ja => ["付いているラベル", "推定されるラベル"],
     };
-    let values: Vec<Option<f32>> =
-        labels.iter().flat_map(|&given| labels.iter().map(move |&likely| share([given, likely]))).collect();
-    let names: Vec<String> = labels.iter().map(|&label| checkup.labels[label as usize].clone()).collect();
-    let top = values.iter().flatten().fold(0.01_f32, |most, &x| most.max(x));
-    let axis = |en: &str, ja: &str| Axis { name: lang.pick(en, ja).into(), labels: names.clone(), is_numbered: false };
     let (subtitle, note) = match lang {
         Lang::En => (
             "Of the texts with a label, the share that probably belongs to another",
@@ -117,13 +114,7 @@ fn noise(checkup: &Checkup, title: String, lang: Lang) -> Figure {
         title,
         subtitle: subtitle.into(),
         notes: vec![note.into()],
-        content: Content::Map(Map {
-            caption: String::new(),
-            rows: axis("the label that is given", "付いているラベル"),
-            columns: axis("the likely label", "推定されるラベル"),
-            values,
-            scale: Scale::of_shares(usize::MAX, [top].iter()),
-        }),
+        content: Content::Map(Map::of_confusions(&names, axes, share)),
         lang,
     }
 }

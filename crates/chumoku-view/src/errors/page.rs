@@ -4,7 +4,7 @@ use super::{joined, missed_or_extra, pairs, said_alone, said_group, said_method,
 use crate::coloured::{both, colours, scale, words};
 use crate::figure::{Axis, Content, Figure, Map, Player, Scale, Scatter, page};
 use crate::marked_up;
-use chumoku::explain::{ErrorKind, Errors, Told};
+use chumoku::explain::{Confusion, ErrorKind, Errors, Told};
 use chumoku::lang::{Lang, clean_text};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -196,20 +196,13 @@ fn confusions(errors: &Errors, title: String, lang: Lang) -> Figure {
     labels.truncate(MOST_LABELS);
     let mut labels: Vec<&str> = labels.into_iter().map(|(label, _)| label).collect();
     labels.sort_unstable();
-    let value = |truth: &str, answer: &str| match truth == answer {
-        true => None,
-        false => {
-            let found = errors.confusions.iter().find(|found| found.truth == truth && found.answer == answer);
-            Some(found.map_or(0.0, share))
-        }
+    let taken = |truth: usize, answer: usize| {
+        let is_it = |found: &&Confusion| found.truth == labels[truth] && found.answer == labels[answer];
+        errors.confusions.iter().find(is_it).map_or(0.0, share)
     };
-    let values: Vec<Option<f32>> =
-        labels.iter().flat_map(|truth| labels.iter().map(|answer| value(truth, answer))).collect();
-    let top = values.iter().flatten().fold(0.01_f32, |most, &x| most.max(x));
-    let axis = |en: &str, ja: &str| Axis {
-        name: lang.pick(en, ja).into(),
-        labels: labels.iter().map(|label| (*label).to_owned()).collect(),
-        is_numbered: false,
+    let axes = match lang {
+        Lang::En => ["the true class", "the answer"],
+        Lang::Ja => ["正解のクラス", "予測したクラス"],
     };
     let (subtitle, note) = match lang {
         Lang::En => (
@@ -225,13 +218,7 @@ fn confusions(errors: &Errors, title: String, lang: Lang) -> Figure {
         title,
         subtitle: subtitle.into(),
         notes: vec![note.into()],
-        content: Content::Map(Map {
-            caption: String::new(),
-            rows: axis("the true class", "正解のクラス"),
-            columns: axis("the answer", "予測したクラス"),
-            values,
-            scale: Scale::of_shares(usize::MAX, [top].iter()),
-        }),
+        content: Content::Map(Map::of_confusions(&labels, axes, taken)),
         lang,
     }
 }

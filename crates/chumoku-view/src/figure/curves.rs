@@ -17,10 +17,16 @@ pub struct Curves {
     pub series: Vec<(String, Vec<f32>)>,
     /// Whether the numbers are drawn by their logarithm; all are then above 0.
     pub is_logarithmic: bool,
+    /// The least and the most at each place of each curve, drawn as bars; empty for curves without a spread.
+    pub spread: Vec<Vec<[f32; 2]>>,
 }
 
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 300.0;
+/// The side of a point with a spread.
+const POINT: f64 = 7.0;
+/// Powers of ten that a logarithmic axis spans at most to have ticks between them.
+const MOST_DECADES: i32 = 4;
 
 /// A round step of which `span` has about five.
 pub(super) fn step(span: f64) -> f64 {
@@ -32,6 +38,36 @@ pub(super) fn step(span: f64) -> f64 {
 impl Curves {
     fn scaled(&self, y: f32) -> f64 {
         if self.is_logarithmic { f64::from(y).max(f64::MIN_POSITIVE).log10() } else { f64::from(y) }
+    }
+
+    /// A number to four decimals, with its spread.
+    fn shown(&self, series: usize, place: usize) -> String {
+        let number = four(self.series[series].1[place].into());
+        match self.spread.get(series).and_then(|bars| bars.get(place)).map(|bar| bar.map(|y| four(y.into()))) {
+            Some([least, most]) => format!("{number} ({least}–{most})"),
+            None => number,
+        }
+    }
+
+    /// The ends of an axis that holds these numbers, and its ticks with their labels.
+    fn ticks(&self, low: f64, high: f64) -> ([f64; 2], Vec<(f64, String)>) {
+        if !self.is_logarithmic {
+            let by = step(high - low);
+            let (low, high) = ((low / by).floor() * by, (high / by).ceil() * by);
+            let digits = if by < 1.0 { 1 - by.log10().floor() as i32 } else { 0 } as usize;
+            let tick = |value: f64| (value, format!("{value:.digits$}").replace('-', "−"));
+            let count = ((high - low) / by).round() as usize;
+            return ([low, high], (0..=count).map(|i| tick(low + by * i as f64)).collect());
+        }
+        let powers = low.floor() as i32..=high.ceil() as i32;
+        let digits: &[u32] = if powers.end() - powers.start() <= MOST_DECADES { &[1, 2, 5] } else { &[1] };
+        // By way of the text: ten to a negative power is not exact.
+        let numbers = powers.flat_map(|power| digits.iter().map(move |digit| format!("{digit}e{power}")));
+        let numbers = numbers.filter_map(|text| text.parse::<f64>().ok());
+        let ticks: Vec<(f64, String)> = numbers.map(|x| (x.log10(), x.to_string())).collect();
+        let first = ticks.iter().rposition(|tick| tick.0 <= low).unwrap_or(0);
+        let last = ticks.iter().position(|tick| tick.0 >= high).unwrap_or(ticks.len() - 1);
+        ([ticks[first].0, ticks[last].0], ticks[first..=last].to_vec())
     }
 
     pub(super) fn draw(&self, place: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
@@ -47,8 +83,9 @@ impl Curves {
         canvas: &mut Canvas<'_>,
     ) -> [f64; 2] {
         let (left, top) = (x0 + 56.0, y0 + 18.0);
-        let all = || self.series.iter().flat_map(|(_, numbers)| numbers.iter().map(|&y| self.scaled(y)));
-        let (low, high) = all().filter(|y| y.is_finite()).fold((f64::MAX, f64::MIN), |(a, b), y| (a.min(y), b.max(y)));
+        let numbers = self.series.iter().flat_map(|(_, numbers)| numbers);
+        let all = numbers.chain(self.spread.iter().flatten().flatten()).map(|&y| self.scaled(y));
+        let (low, high) = all.filter(|y| y.is_finite()).fold((f64::MAX, f64::MIN), |(a, b), y| (a.min(y), b.max(y)));
         let (low, high) = match low {
             _ if low < high => (low, high),
             // Nothing is drawn below what is never below 0.
@@ -56,24 +93,16 @@ impl Curves {
             _ => (low.min(0.0) - 1.0, high.max(0.0) + 1.0),
         };
         let (low, high) = range.map_or((low, high), |[low, high]| (low, high));
-        let by = if self.is_logarithmic { 1.0 } else { step(high - low) };
-        let (low, high) = ((low / by).floor() * by, (high / by).ceil() * by);
+        let ([low, high], ticks) = self.ticks(low, high);
         let count = self.x.labels.len().max(2);
         let x = |i: usize| left + WIDTH * i as f64 / (count - 1) as f64;
         let y = |value: f64| top + height * (high - value) / (high - low);
         let soft = |at: [f64; 2], text: String| Text::new(at, text, 12.0, Paint::Soft);
         canvas.text(soft([x0, y0 + 4.0], self.y.clone()));
-        let ticks = ((high - low) / by).round() as usize;
-        for tick in 0..=ticks {
-            let value = low + by * tick as f64;
+        for (value, text) in ticks {
             let ends = [left, y(value), left + WIDTH, y(value)];
             canvas.items.push(Item::Line { ends, stroke: Paint::Faint, width: 1.0, says: String::new() });
-            let text = match self.is_logarithmic {
-                true if value >= 0.0 => format!("{:.0}", 10f64.powf(value)),
-                true => format!("{}", 10f64.powf(value)),
-                false => format!("{:.*}", if by < 1.0 { 1 - by.log10().floor() as i32 } else { 0 } as usize, value),
-            };
-            canvas.text(soft([left - 8.0, y(value) + 4.0], text.replace('-', "−")).anchored(Anchor::End));
+            canvas.text(soft([left - 8.0, y(value) + 4.0], text).anchored(Anchor::End));
         }
         let every = self.x.labels.len().div_ceil(12).max(1);
         for (i, label) in self.x.labels.iter().enumerate().step_by(every) {
@@ -86,10 +115,18 @@ impl Curves {
             for (i, pair) in numbers.windows(2).enumerate() {
                 let [from, to] = [pair[0], pair[1]].map(|y| self.scaled(y));
                 if from.is_finite() && to.is_finite() {
-                    let says = format!("{name}, {}: {}", self.x.labels[i], four(pair[0].into()));
+                    let says = format!("{name}, {}: {}", self.x.labels[i], self.shown(index, i));
                     let ends = [x(i), y(from), x(i + 1), y(to)];
                     canvas.items.push(Item::Line { ends, stroke, width: 1.8, says });
                 }
+            }
+            for (i, (bar, number)) in self.spread.get(index).into_iter().flatten().zip(numbers).enumerate() {
+                let says = format!("{name}, {}: {}", self.x.labels[i], self.shown(index, i));
+                let [least, most, middle] = [bar[0], bar[1], *number].map(|number| y(self.scaled(number)));
+                let ends = [x(i), least, x(i), most];
+                canvas.items.push(Item::Line { ends, stroke, width: 1.5, says: says.clone() });
+                let area = [x(i) - POINT / 2.0, middle - POINT / 2.0, POINT, POINT];
+                canvas.items.push(Item::Rect { area, fill: stroke, says });
             }
             let at = [left + WIDTH + 22.0, top + 14.0 + 20.0 * index as f64];
             canvas.items.push(Item::Line {
@@ -106,14 +143,21 @@ impl Curves {
 
     pub(super) fn table(&self) -> Table {
         let head = [self.x.name.clone()].into_iter().chain(self.series.iter().map(|(name, _)| name.clone()));
-        let rows = self.x.labels.iter().enumerate().map(|(i, label)| {
-            (label.clone(), self.series.iter().map(|(_, numbers)| four(numbers[i].into())).collect())
-        });
+        let rows =
+            self.x.labels.iter().enumerate().map(|(i, label)| {
+                (label.clone(), (0..self.series.len()).map(|series| self.shown(series, i)).collect())
+            });
         Table { caption: self.y.clone(), head: head.collect(), rows: rows.collect() }
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let series = self.series.iter().map(|(name, y)| json!({ "name": name, "values": numbers(y) }));
+        let series = self.series.iter().enumerate().map(|(index, (name, y))| {
+            let mut series = json!({ "name": name, "values": numbers(y) });
+            if let Some(bars) = self.spread.get(index) {
+                series["spread"] = bars.iter().map(|bar| numbers(bar)).collect();
+            }
+            series
+        });
         json!({ "x": { "name": self.x.name, "labels": self.x.labels }, "y": self.y, "series": series.collect::<Value>() })
     }
 }

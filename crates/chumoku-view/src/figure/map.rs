@@ -74,6 +74,22 @@ impl Scale {
 }
 
 impl Map {
+    /// Returns a confusion map: the share of each label's rows that go to each other label.
+    ///
+    /// `axes` name the given labels and those that they are taken for.
+    pub(crate) fn of_confusions(labels: &[&str], axes: [&str; 2], share: impl Fn(usize, usize) -> f32) -> Map {
+        let value = |i: usize, j: usize| (i != j).then(|| share(i, j));
+        let n = labels.len();
+        let values: Vec<Option<f32>> = (0..n * n).map(|at| value(at / n, at % n)).collect();
+        let top = values.iter().flatten().fold(0.01_f32, |most, &x| most.max(x));
+        let [rows, columns] = axes.map(|name| Axis {
+            name: name.into(),
+            labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+            is_numbered: false,
+        });
+        Map { caption: String::new(), rows, columns, values, scale: Scale::of_shares(usize::MAX, [top].iter()) }
+    }
+
     /// The number of a row and a column.
     #[must_use]
     pub fn value(&self, row: usize, column: usize) -> Option<f32> {

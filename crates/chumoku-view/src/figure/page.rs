@@ -2,9 +2,8 @@
 
 use super::Figure;
 use super::table::Table;
-use crate::base64::hash;
-use crate::marked_up;
 use crate::picture::Colours;
+use crate::{hash, marked_up};
 use chumoku::lang::Lang;
 use std::fmt::Write;
 

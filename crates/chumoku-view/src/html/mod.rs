@@ -1,9 +1,10 @@
 //! An explanation or an alignment as one page: a file that opens from disk and asks nothing of the network.
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-use crate::base64::{self, hash};
 use crate::explained::ExplanationFigures;
 use crate::phrases::{self, KNOWN};
 use crate::picture::Colours;
@@ -113,6 +114,11 @@ pub fn framed_hashes() -> [Vec<String>; 2] {
     all
 }
 
+/// The hash of an inline script or style sheet, as a content security policy writes it.
+pub(crate) fn hash(text: &str) -> String {
+    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
+}
+
 /// The hash of a script or style sheet that stands in a page, as a content security policy writes it.
 #[must_use]
 pub fn content_hash(text: &str) -> String {
@@ -147,7 +153,7 @@ struct Maps {
 impl Maps {
     fn add(&mut self, name: &str, layer: usize, head: Option<usize>, form: &str, bytes: &[u8]) {
         let head = head.map_or_else(String::new, |head| format!(" data-head=\"{head}\""));
-        let base64 = base64::encode(bytes);
+        let base64 = BASE64_STANDARD.encode(bytes);
         let _ = writeln!(
             self.elements,
             "<script type=\"text/plain\" class=\"map\" data-name=\"{name}\" data-layer=\"{layer}\"{head} \

@@ -1,13 +1,15 @@
 //! From a scene to files: SVG and PDF whose letters are outlines, so that they look the same everywhere, and PNG.
 
+use super::letters::outlines;
+use super::paint::{Paint, Rgb, Theme, hex};
 use super::pdf;
-use super::scene::{Colours, Scene};
+use super::scene::{Colours, Item, Scene, Text, drawn, hatching};
 use chumoku::{Error, Result, tr};
-use resvg::usvg::fontdb::{Database, ID};
-use resvg::usvg::{Group, Node, Options, Tree, WriteOptions};
-use resvg::{render, tiny_skia};
+use fontdb::{Database, ID};
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use tiny_skia::{FillRule, Path as Outline, PathBuilder, PathSegment, Pixmap, Point, Stroke, Transform};
 
 /// Families with Japanese forms of the letters that Chinese and Japanese share, the best first.
 const JAPANESE: [&str; 12] = [
@@ -35,8 +37,8 @@ const OUTLINES: [&[u8]; 3] = [b"glyf", b"CFF ", b"CFF2"];
 #[derive(Clone, Debug)]
 pub struct Fonts {
     families: Arc<Database>,
-    /// Families in the order in which they are asked.
-    order: String,
+    /// Names of families, the preferred ones first.
+    order: Vec<String>,
 }
 
 impl Fonts {
@@ -79,8 +81,9 @@ impl Fonts {
             return Err(Error::Setting(problem));
         };
         families.load_system_fonts();
-        let rest = Fonts::of(families)?;
-        Ok(Fonts { order: format!("'{}', {}", name.replace('\'', ""), rest.order), ..rest })
+        let mut fonts = Fonts::of(families)?;
+        fonts.order.insert(0, name);
+        Ok(fonts)
     }
 
     fn of(mut families: Database) -> Result<Fonts> {
@@ -89,7 +92,7 @@ impl Fonts {
         let first = |names: &[&str]| names.iter().find(|name| has(name)).map(|name| (*name).to_owned());
         let known = [first(&JAPANESE), first(&LATIN)].into_iter().flatten();
         let other = families.faces().find_map(|face| face.families.first().map(|(family, _)| family.clone()));
-        let order: Vec<String> = known.chain(other).map(|family| format!("'{}'", family.replace('\'', ""))).collect();
+        let order: Vec<String> = known.chain(other).collect();
         if order.is_empty() {
             return Err(Error::Setting(tr!(
                 "no font is installed, so no picture can be drawn: install one (with Japanese in it, Noto Sans CJK JP, \
@@ -98,28 +101,31 @@ impl Fonts {
                  でフォントのファイルを指定するか、フォントの要らない --html でページを書き出してください"
             )));
         }
-        Ok(Fonts { families: Arc::new(families), order: order.join(", ") })
+        Ok(Fonts { families: Arc::new(families), order })
     }
 
-    /// The scene laid out in these fonts.
-    fn tree(&self, scene: &Scene) -> Result<Tree> {
-        let options = Options {
-            fontdb: Arc::clone(&self.families),
-            languages: vec!["ja".into(), "en".into()],
-            ..Options::default()
-        };
-        let tree = Tree::from_str(&scene.to_source(&self.order, Colours::Fixed), &options)
-            .map_err(|error| Error::Setting(tr!("drawing the picture: {error}", "図の描画: {error}")))?;
-        match missing(tree.root()) {
-            Some(letters) => Err(Error::Setting(tr!(
-                "no installed font has outlines for {letters}: install one that does (Noto Sans CJK JP has Japanese, Noto \
-                 Emoji has emoji), or name a font's file with --font, or write the page with --html, which uses the \
-                 reader's fonts",
-                "{letters} を輪郭としてもつフォントがありません。もつフォントを入れるか（日本語なら Noto Sans CJK JP、絵文字なら \
-                 Noto Emoji）、--font でフォントのファイルを指定するか、見る人のフォントを使う --html でページを書き出してください"
-            ))),
-            None => Ok(tree),
+    /// Returns the shapes that draw a scene, the hindmost first.
+    fn shapes(&self, scene: &Scene) -> Result<Vec<Shape>> {
+        let texts: Vec<Text> = scene.items.iter().filter_map(Item::as_text).map(drawn_text).collect();
+        let outlines = outlines(&self.families, &self.order, &texts.iter().collect::<Vec<_>>())?;
+        let mut outlines = outlines.into_iter();
+        let paper = [0.0, 0.0, scene.width, scene.height];
+        let mut shapes: Vec<Shape> = rectangle(paper, Paint::Paper).into_iter().collect();
+        for item in &scene.items {
+            match item {
+                Item::Rect { area, fill, .. } => shapes.extend(rectangle(*area, *fill)),
+                Item::Hatched(area) => {
+                    shapes.extend(rectangle(*area, Paint::Paper));
+                    shapes.extend(lines(hatching(*area), Paint::Faint, 1.2));
+                }
+                Item::Line { ends, stroke, width, .. } => shapes.extend(lines([*ends], *stroke, *width)),
+                Item::Text(text) => {
+                    let path = outlines.next().flatten();
+                    shapes.extend(path.map(|path| Shape { path, colour: text.fill.rgb(Theme::Light), width: None }));
+                }
+            }
         }
+        Ok(shapes)
     }
 
     /// The scene as SVG whose letters are outlines: it needs no font where it is shown.
@@ -127,15 +133,18 @@ impl Fonts {
     /// # Errors
     /// If no font has a letter of it: which.
     pub fn svg(&self, scene: &Scene) -> Result<String> {
-        let tree = self.tree(scene)?;
-        let options = WriteOptions { preserve_text: false, ..WriteOptions::default() };
-        let svg = tree.to_string(&options);
-        // What the picture says goes with it.
-        let title = scene.to_source("", Colours::Fixed).lines().nth(1).unwrap_or_default().to_owned();
-        Ok(match svg.split_once('>') {
-            Some((head, rest)) => format!("{head} role=\"img\">{title}{rest}"),
-            None => svg,
-        })
+        let mut svg = scene.svg_start("");
+        for Shape { path, colour, width } in self.shapes(scene)? {
+            let (colour, data) = (hex(colour), path_data(&path));
+            let _ = match width {
+                None => writeln!(svg, "<path fill=\"{colour}\" d=\"{data}\"/>"),
+                Some(width) => {
+                    writeln!(svg, "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" d=\"{data}\"/>")
+                }
+            };
+        }
+        svg.push_str("</svg>\n");
+        Ok(svg)
     }
 
     /// The scene as PDF of one page, whose letters are outlines.
@@ -143,7 +152,7 @@ impl Fonts {
     /// # Errors
     /// If no font has a letter of it: which.
     pub fn pdf(&self, scene: &Scene) -> Result<Vec<u8>> {
-        Ok(pdf::page(scene, &self.tree(scene)?))
+        Ok(pdf::page(scene, &self.shapes(scene)?))
     }
 
     /// The scene as PNG, so many times as large as it says.
@@ -151,7 +160,7 @@ impl Fonts {
     /// # Errors
     /// If no font has a letter of it, or it is too large to draw.
     pub fn png(&self, scene: &Scene, scale: f64) -> Result<Vec<u8>> {
-        let tree = self.tree(scene)?;
+        let shapes = self.shapes(scene)?;
         let [width, height] = [scene.width, scene.height].map(|x| (x * scale).ceil());
         let fault = || {
             Error::Setting(tr!(
@@ -162,10 +171,72 @@ impl Fonts {
         if width > 20_000.0 || height > 20_000.0 {
             return Err(fault());
         }
-        let mut pixels = tiny_skia::Pixmap::new(width as u32, height as u32).ok_or_else(fault)?;
-        render(&tree, tiny_skia::Transform::from_scale(scale as f32, scale as f32), &mut pixels.as_mut());
+        let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(fault)?;
+        let transform = Transform::from_scale(scale as f32, scale as f32);
+        for Shape { path, colour: [red, green, blue], width } in &shapes {
+            let mut paint = tiny_skia::Paint { anti_alias: true, ..tiny_skia::Paint::default() };
+            paint.set_color_rgba8(*red, *green, *blue, 255);
+            match width {
+                None => pixels.fill_path(path, &paint, FillRule::Winding, transform, None),
+                Some(width) => {
+                    let stroke = Stroke { width: *width, ..Stroke::default() };
+                    pixels.stroke_path(path, &paint, &stroke, transform, None);
+                }
+            }
+        }
         pixels.encode_png().map_err(|error| Error::Setting(tr!("writing the PNG: {error}", "PNG の書き出し: {error}")))
     }
+}
+
+/// A path of one colour, filled, or drawn as a line of a width.
+pub(super) struct Shape {
+    pub(super) path: Outline,
+    pub(super) colour: Rgb,
+    pub(super) width: Option<f32>,
+}
+
+/// Returns a text with the characters that pictures show.
+fn drawn_text(text: &Text) -> Text {
+    Text { text: drawn(&text.text, Colours::Fixed).replace(char::is_control, " "), ..text.clone() }
+}
+
+/// Returns a filled rectangle: left, top, width, height; `None` if it has no area.
+fn rectangle([x, y, w, h]: [f64; 4], fill: Paint) -> Option<Shape> {
+    let area = tiny_skia::Rect::from_xywh(x as f32, y as f32, w as f32, h as f32)?;
+    Some(Shape { path: PathBuilder::from_rect(area), colour: fill.rgb(Theme::Light), width: None })
+}
+
+/// Returns straight lines of one width, from x, y to x, y.
+fn lines(ends: impl IntoIterator<Item = [f64; 4]>, stroke: Paint, width: f64) -> Option<Shape> {
+    let mut path = PathBuilder::new();
+    for [x1, y1, x2, y2] in ends.into_iter().map(|ends| ends.map(|x| x as f32)) {
+        path.move_to(x1, y1);
+        path.line_to(x2, y2);
+    }
+    Some(Shape { path: path.finish()?, colour: stroke.rgb(Theme::Light), width: Some(width as f32) })
+}
+
+/// Returns the attribute `d` of SVG's element `path`, in hundredths.
+fn path_data(path: &Outline) -> String {
+    let mut data = String::new();
+    let mut add = |command: char, points: &[Point]| {
+        data.push(command);
+        for (i, number) in points.iter().flat_map(|point| [point.x, point.y]).enumerate() {
+            let rounded = (f64::from(number) * 100.0).round() / 100.0;
+            let gap = if i == 0 { "" } else { " " };
+            let _ = write!(data, "{gap}{}", rounded + 0.0);
+        }
+    };
+    for segment in path.segments() {
+        match segment {
+            PathSegment::MoveTo(p) => add('M', &[p]),
+            PathSegment::LineTo(p) => add('L', &[p]),
+            PathSegment::QuadTo(c, p) => add('Q', &[c, p]),
+            PathSegment::CubicTo(c1, c2, p) => add('C', &[c1, c2, p]),
+            PathSegment::Close => add('Z', &[]),
+        }
+    }
+    data
 }
 
 /// Takes the fonts away whose letters are bitmaps alone, as those of some emoji fonts are: nothing would be drawn for them.
@@ -193,37 +264,4 @@ fn has_outlines(file: &[u8], index: u32) -> bool {
         file.get(font + 12..)?.chunks_exact(16).take(tables).map(|entry| &entry[..4]).find(|tag| OUTLINES.contains(tag))
     };
     directory().is_some()
-}
-
-/// Letters that no font has.
-fn missing(group: &Group) -> Option<String> {
-    let mut letters: Vec<String> = Vec::new();
-    find_missing(group, &mut letters);
-    letters.sort();
-    letters.dedup();
-    let named = |text: &String| {
-        let codes: Vec<String> = text.chars().map(|c| format!("U+{:04X}", u32::from(c))).collect();
-        format!("“{text}” ({})", codes.join(" "))
-    };
-    (!letters.is_empty()).then(|| letters.iter().take(8).map(named).collect::<Vec<_>>().join(", "))
-}
-
-fn find_missing(group: &Group, letters: &mut Vec<String>) {
-    for node in group.children() {
-        match node {
-            Node::Group(group) => find_missing(group, letters),
-            Node::Text(text) => {
-                // Of the glyphs of one letter (a flag, say, or a heart with the sign that colours it) the last has the text.
-                let mut lacks = false;
-                for glyph in text.layouted().iter().flat_map(|span| &span.positioned_glyphs) {
-                    lacks |= glyph.id.0 == 0;
-                    if lacks && !glyph.text.is_empty() {
-                        letters.push(glyph.text.clone());
-                    }
-                    lacks &= glyph.text.is_empty();
-                }
-            }
-            _ => {}
-        }
-    }
 }

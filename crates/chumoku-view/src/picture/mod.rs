@@ -2,6 +2,8 @@
 
 #[cfg(feature = "pictures")]
 mod draw;
+#[cfg(feature = "pictures")]
+mod letters;
 mod paint;
 #[cfg(feature = "pictures")]
 mod pdf;

@@ -1,50 +1,26 @@
 //! A picture as PDF of one page: its shapes and the outlines of its letters, as vectors.
 
+use super::draw::Shape;
 use super::scene::Scene;
 use flate2::{Compression, write::ZlibEncoder};
 use pdf_writer::{Content, Filter, Finish, Pdf, Rect, Ref, TextStr};
-use resvg::tiny_skia::PathSegment;
-use resvg::usvg::{self, Group, Node, Paint};
 use std::io::Write;
+use tiny_skia::{Path, PathSegment};
 
-/// A number as PDF has it.
-fn shares(colour: usvg::Color) -> [f32; 3] {
-    [colour.red, colour.green, colour.blue].map(|x| f32::from(x) / 255.0)
-}
-
-fn draw(group: &Group, content: &mut Content) {
-    for node in group.children() {
-        match node {
-            Node::Group(group) => draw(group, content),
-            Node::Text(text) => draw(text.flattened(), content),
-            Node::Path(path) if path.is_visible() => {
-                let t = path.abs_transform();
-                content.save_state();
-                content.transform([t.sx, t.ky, t.kx, t.sy, t.tx, t.ty]);
-                for (is_fill, paint) in
-                    [(true, path.fill().map(|fill| fill.paint())), (false, path.stroke().map(|stroke| stroke.paint()))]
-                {
-                    // Scenes have plain colours alone.
-                    let Some(Paint::Color(colour)) = paint else { continue };
-                    let [r, g, b] = shares(*colour);
-                    outline(path, content);
-                    if is_fill {
-                        content.set_fill_rgb(r, g, b).fill_nonzero();
-                    } else {
-                        content.set_line_width(path.stroke().map_or(1.0, |stroke| stroke.width().get()));
-                        content.set_stroke_rgb(r, g, b).stroke();
-                    }
-                }
-                content.restore_state();
-            }
-            _ => {}
-        }
+fn draw(shapes: &[Shape], content: &mut Content) {
+    for Shape { path, colour, width } in shapes {
+        let [r, g, b] = colour.map(|x| f32::from(x) / 255.0);
+        outline(path, content);
+        match width {
+            None => content.set_fill_rgb(r, g, b).fill_nonzero(),
+            Some(width) => content.set_line_width(*width).set_stroke_rgb(r, g, b).stroke(),
+        };
     }
 }
 
-fn outline(path: &usvg::Path, content: &mut Content) {
+fn outline(path: &Path, content: &mut Content) {
     let mut last = [0.0f32; 2];
-    for segment in path.data().segments() {
+    for segment in path.segments() {
         match segment {
             PathSegment::MoveTo(p) => {
                 content.move_to(p.x, p.y);
@@ -79,12 +55,12 @@ fn outline(path: &usvg::Path, content: &mut Content) {
 }
 
 /// The page; a point of the scene is a point of the page. The same scene gives the same bytes.
-pub(super) fn page(scene: &Scene, tree: &usvg::Tree) -> Vec<u8> {
+pub(super) fn page(scene: &Scene, shapes: &[Shape]) -> Vec<u8> {
     let [width, height] = [scene.width, scene.height].map(|x| x as f32);
     let mut content = Content::new();
     // y grows upwards in a PDF.
     content.transform([1.0, 0.0, 0.0, -1.0, 0.0, height]);
-    draw(tree.root(), &mut content);
+    draw(shapes, &mut content);
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
     let packed = packed.write_all(&content.finish()).and_then(|()| packed.finish()).expect("memory takes all bytes");
 

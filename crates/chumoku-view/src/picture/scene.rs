@@ -137,7 +137,7 @@ impl Colours {
 const HATCH: f64 = 5.0;
 
 /// The lines that hatch a rectangle, from lower left to upper right, cut at its borders.
-fn hatching([x, y, w, h]: [f64; 4]) -> impl Iterator<Item = [f64; 4]> {
+pub(super) fn hatching([x, y, w, h]: [f64; 4]) -> impl Iterator<Item = [f64; 4]> {
     let count = ((w + h) / HATCH).ceil() as usize;
     (1..count).map(move |i| {
         // x + y of the line, from the upper left corner on.
@@ -152,20 +152,31 @@ fn titled(says: &str) -> String {
 }
 
 impl Scene {
-    /// The picture as SVG whose texts are texts, in `family` if one is given.
-    pub(crate) fn to_source(&self, family: &str, colours: Colours) -> String {
+    /// Returns the picture as SVG with text elements, in the viewer's sans-serif font. Pointing at a shape shows its number.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        self.to_source("system-ui, sans-serif", Colours::Fixed)
+    }
+
+    /// Returns the start of an SVG: its size, its font family if one is given, and its title.
+    pub(super) fn svg_start(&self, family: &str) -> String {
         let Scene { width, height, .. } = self;
         let title = marked_up(&self.description);
         let family = match family {
             "" => String::new(),
             family => format!(" font-family=\"{}\"", marked_up(family)),
         };
-        let paper = colours.of("fill", Paint::Paper);
-        let mut svg = format!(
+        format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-             height=\"{height}\" role=\"img\"{family}>\n<title>{title}</title>\n<rect width=\"{width}\" \
-             height=\"{height}\" {paper}/>\n"
-        );
+             height=\"{height}\" role=\"img\"{family}>\n<title>{title}</title>\n"
+        )
+    }
+
+    /// The picture as SVG whose texts are texts, in `family` if one is given.
+    pub(crate) fn to_source(&self, family: &str, colours: Colours) -> String {
+        let paper = colours.of("fill", Paint::Paper);
+        let mut svg = self.svg_start(family);
+        let _ = writeln!(svg, "<rect width=\"{}\" height=\"{}\" {paper}/>", self.width, self.height);
         for item in &self.items {
             item.write(&mut svg, colours);
         }
@@ -175,6 +186,14 @@ impl Scene {
 }
 
 impl Item {
+    /// Returns the text, if it is one.
+    pub(super) fn as_text(&self) -> Option<&Text> {
+        match self {
+            Item::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     fn write(&self, svg: &mut String, colours: Colours) {
         let _ = match self {
             Item::Rect { area: [x, y, w, h], fill, says } => {
@@ -226,7 +245,7 @@ impl Item {
 /// A text as it is drawn: few fonts have the pictures of control characters, which stand for what has no shape. Nor have
 /// they flags, which are pairs of letters of their own (🇯🇵 is J and P): a picture shows the letters, as systems without
 /// flags do. A page is drawn with its reader's fonts.
-fn drawn(text: &str, colours: Colours) -> String {
+pub(super) fn drawn(text: &str, colours: Colours) -> String {
     const FIRST: char = '\u{1f1e6}';
     text.chars()
         .map(|c| match c {

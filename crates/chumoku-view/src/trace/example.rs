@@ -89,7 +89,7 @@ impl WorkedExample {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<WorkedExample, String> {
         let file = Object::read(text, "", &KEYS)?;
-        let names: Vec<&str> = Quantity::ALL.into_iter().map(Quantity::name).collect();
+        let names: Vec<&str> = Quantity::all().map(Quantity::name).collect();
         let (text_kind, texts) = (["a text", "文字列"], ["a list of texts", "文字列の配列"]);
         let caption = |key: &str, japanese: &str| -> Result<Caption, String> {
             let text: Option<String> = file.plain(key, "", text_kind)?;
@@ -114,7 +114,7 @@ impl WorkedExample {
             )
         })?;
         let inputs = Object::read(inputs, "inputs", &names)?;
-        for quantity in Quantity::ALL {
+        for quantity in Quantity::all() {
             let Some(text) = inputs.get(quantity.name()) else { continue };
             let place = format!("inputs.{}", quantity.name());
             let claim = upright(quantity, numbers(text, &place)?);
@@ -131,9 +131,9 @@ impl WorkedExample {
         if let Some(claims) = file.get("claims") {
             let claimed = |kind: StepKind| {
                 let prefix = kind.prefix();
-                Quantity::ALL.into_iter().filter_map(move |of| Some((kind, of, format!("{}{}", prefix?, of.name()))))
+                Quantity::all().filter_map(move |of| Some((kind, of, format!("{}{}", prefix?, of.name()))))
             };
-            let known: Vec<(StepKind, Quantity, String)> = StepKind::ALL.into_iter().flat_map(claimed).collect();
+            let known: Vec<(StepKind, Quantity, String)> = StepKind::all().flat_map(claimed).collect();
             let names: Vec<&str> = known.iter().map(|(_, _, name)| &name[..]).collect();
             let claims = Object::read(claims, "claims", &names)?;
             for (kind, quantity, name) in &known {

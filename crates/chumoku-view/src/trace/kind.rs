@@ -40,45 +40,51 @@ pub enum StepKind {
 
 use StepKind::*;
 
+/// The kinds in the order of a trace: their names in files, and what precedes the title of a quantity.
+const FACTS: [(StepKind, &str, (&str, &str)); 15] = [
+    (Value, "value", ("", "")),
+    (Gradient, "gradient", ("Gradient: ", "勾配：")),
+    (GradientPart, "gradient_part", ("Part of the gradient: ", "勾配の一部：")),
+    (Plain, "before_gamma_and_beta", ("Before γ and β: ", "γ と β の前：")),
+    (Slope, "derivative", ("Derivative: ", "導関数：")),
+    (Inside, "gradient_inside", ("Gradient inside the gate: ", "ゲートの中の勾配：")),
+    (Jacobian, "jacobian", ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列：")),
+    (FirstMomentBefore, "first_moment_before", ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント：")),
+    (SecondMomentBefore, "second_moment_before", ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント：")),
+    (FirstMoment, "first_moment", ("AdamW, first moment: ", "AdamW、1 次モーメント：")),
+    (SecondMoment, "second_moment", ("AdamW, second moment: ", "AdamW、2 次モーメント：")),
+    (
+        CorrectedFirst,
+        "corrected_first_moment",
+        ("AdamW, bias-corrected first moment: ", "AdamW、バイアス補正した 1 次モーメント："),
+    ),
+    (
+        CorrectedSecond,
+        "corrected_second_moment",
+        ("AdamW, bias-corrected second moment: ", "AdamW、バイアス補正した 2 次モーメント："),
+    ),
+    (Update, "update", ("AdamW, update: ", "AdamW、更新量：")),
+    (After, "after", ("After the step: ", "更新後：")),
+];
+
+// The place of a kind in the table is its number.
+const _: () = {
+    let mut i = 0;
+    while i < FACTS.len() {
+        assert!(FACTS[i].0 as usize == i);
+        i += 1;
+    }
+};
+
 impl StepKind {
     /// All of them, in the order of a trace.
-    pub(super) const ALL: [StepKind; 15] = [
-        Value,
-        Gradient,
-        GradientPart,
-        Plain,
-        Slope,
-        Inside,
-        Jacobian,
-        FirstMomentBefore,
-        SecondMomentBefore,
-        FirstMoment,
-        SecondMoment,
-        CorrectedFirst,
-        CorrectedSecond,
-        Update,
-        After,
-    ];
+    pub(super) fn all() -> impl Iterator<Item = StepKind> {
+        FACTS.iter().map(|facts| facts.0)
+    }
 
     /// Its name in files.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Value => "value",
-            Gradient => "gradient",
-            GradientPart => "gradient_part",
-            Plain => "before_gamma_and_beta",
-            Slope => "derivative",
-            Inside => "gradient_inside",
-            Jacobian => "jacobian",
-            FirstMomentBefore => "first_moment_before",
-            SecondMomentBefore => "second_moment_before",
-            FirstMoment => "first_moment",
-            SecondMoment => "second_moment",
-            CorrectedFirst => "corrected_first_moment",
-            CorrectedSecond => "corrected_second_moment",
-            Update => "update",
-            After => "after",
-        }
+        FACTS[self as usize].1
     }
 
     /// What stands before the name of a quantity to claim this of it; none of what cannot be claimed.
@@ -128,23 +134,7 @@ impl StepKind {
 
     /// What the title of a quantity is preceded by.
     pub(super) fn title(self, lang: Lang) -> &'static str {
-        let (en, ja) = match self {
-            Value => ("", ""),
-            Gradient => ("Gradient: ", "勾配："),
-            GradientPart => ("Part of the gradient: ", "勾配の一部："),
-            Plain => ("Before γ and β: ", "γ と β の前："),
-            Slope => ("Derivative: ", "導関数："),
-            Inside => ("Gradient inside the gate: ", "ゲートの中の勾配："),
-            Jacobian => ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列："),
-            FirstMomentBefore => ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント："),
-            SecondMomentBefore => ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント："),
-            FirstMoment => ("AdamW, first moment: ", "AdamW、1 次モーメント："),
-            SecondMoment => ("AdamW, second moment: ", "AdamW、2 次モーメント："),
-            CorrectedFirst => ("AdamW, bias-corrected first moment: ", "AdamW、バイアス補正した 1 次モーメント："),
-            CorrectedSecond => ("AdamW, bias-corrected second moment: ", "AdamW、バイアス補正した 2 次モーメント："),
-            Update => ("AdamW, update: ", "AdamW、更新量："),
-            After => ("After the step: ", "更新後："),
-        };
+        let (en, ja) = FACTS[self as usize].2;
         lang.pick(en, ja)
     }
 }

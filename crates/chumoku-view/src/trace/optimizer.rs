@@ -57,7 +57,7 @@ impl Optimizer {
             ));
         }
         let mut before = HashMap::new();
-        let parameters: Vec<Quantity> = Quantity::ALL.into_iter().filter(|quantity| quantity.is_parameter()).collect();
+        let parameters: Vec<Quantity> = Quantity::all().filter(|quantity| quantity.is_parameter()).collect();
         let names: Vec<&str> = parameters.iter().map(|quantity| quantity.name()).collect();
         for (key, kind) in [("m", StepKind::FirstMomentBefore), ("v", StepKind::SecondMomentBefore)] {
             let Some(text) = file.get(key) else { continue };

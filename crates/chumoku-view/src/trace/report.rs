@@ -143,7 +143,7 @@ impl WorkedExample {
     /// The place of a number: its row and column, with their words, after the head where there are three indices; of
     /// one index, the row.
     pub(super) fn place(&self, name: &str, index: &[usize]) -> String {
-        let claimed = StepKind::ALL.into_iter().find_map(|kind| Quantity::named(name.strip_prefix(kind.prefix()?)?));
+        let claimed = StepKind::all().find_map(|kind| Quantity::named(name.strip_prefix(kind.prefix()?)?));
         let axes = claimed.map_or([Axis::One; 2], Quantity::axes);
         let word = |axis: Axis, i: usize| {
             let keys = if self.key_tokens.is_empty() { &self.tokens } else { &self.key_tokens };

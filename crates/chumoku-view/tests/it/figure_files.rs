@@ -60,9 +60,9 @@ fn what_no_font_has_is_named() {
 /// Emoji fonts whose letters are bitmaps draw nothing, so they count as not having a letter.
 #[test]
 fn a_font_of_bitmaps_is_no_font() {
-    let mut installed = resvg::usvg::fontdb::Database::new();
+    let mut installed = fontdb::Database::new();
     installed.load_system_fonts();
-    let one = |face: &resvg::usvg::fontdb::FaceInfo| installed.with_face_data(face.id, |data, _| data.to_vec());
+    let one = |face: &fontdb::FaceInfo| installed.with_face_data(face.id, |data, _| data.to_vec());
     let Some(font) = installed.faces().filter_map(one).find(|data| Fonts::of_bytes(data.clone()).is_ok()) else {
         eprintln!("SKIPPED: no fonts are installed");
         return;
@@ -172,7 +172,7 @@ fn a_png_is_as_many_times_as_large_as_it_is_asked_for() {
     };
     for scale in [1.0, 2.0, 0.5] {
         let png = fonts.png(&scene(), scale).unwrap();
-        let pixels = resvg::tiny_skia::Pixmap::decode_png(&png).unwrap();
+        let pixels = tiny_skia::Pixmap::decode_png(&png).unwrap();
         assert_eq!([pixels.width(), pixels.height()], [100.0, 200.0].map(|x| (x * scale) as u32));
         let at = |x: f64, y: f64| {
             let pixel = pixels.pixel((x * scale) as u32, (y * scale) as u32).expect("within the picture");

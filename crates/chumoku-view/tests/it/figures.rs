@@ -687,7 +687,7 @@ fn lines_run_from_the_word_that_looks() {
 
 #[test]
 fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
-    let figure = PositionalEncoding::sinusoidal(20, 8).wavelength_figure(Lang::En).unwrap();
+    let figure = PositionalEncoding::sinusoidal(20, 16).wavelength_figure(Lang::En).unwrap();
     let scene = figure.scene();
     let ends: Vec<[f64; 4]> = scene
         .items
@@ -697,14 +697,21 @@ fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
             _ => None,
         })
         .collect();
-    assert_eq!(ends.len(), 3);
-    // Higher is smaller y, and each pair repeats after ten times as many positions: a straight line.
+    assert_eq!(ends.len(), 7);
+    // Higher is smaller y, and each pair repeats after √10 times as many positions: a straight line.
     assert!(ends.iter().all(|[_, y1, _, y2]| y1 > y2));
-    assert_near(ends[0][1] - ends[0][3], ends[2][1] - ends[2][3], 1e-4);
+    assert_near(ends[0][1] - ends[0][3], ends[6][1] - ends[6][3], 1e-4);
     // Ticks at powers of ten; the first wavelength, 6.28, is between 1 and 10.
     let y = |tick: &str| texts(&figure).into_iter().find(|(text, _)| text == tick).unwrap().1[1] - 4.0;
     assert!(y("1") > ends[0][1] && ends[0][1] > y("10"));
-    assert!(y("1000") > ends[2][3] && ends[2][3] > y("10000"));
+    assert!(y("10000") > ends[6][3] && ends[6][3] > y("100000"));
+    // Over few powers of ten there are ticks between them: of 6.28 to 628 from 5 to 1000.
+    let figure = PositionalEncoding::rotary(9, 6, Some(1000.0)).unwrap().wavelength_figure(Lang::En).unwrap();
+    let texts: Vec<String> = texts(&figure).into_iter().map(|(text, _)| text).collect();
+    for tick in ["5", "10", "20", "50", "100", "200", "500", "1000"] {
+        assert!(texts.iter().any(|text| text == tick), "{tick}: {texts:?}");
+    }
+    assert!(["1", "2", "2000"].iter().all(|tick| !texts.iter().any(|text| text == tick)), "{texts:?}");
 }
 
 #[test]

@@ -187,6 +187,7 @@ fn classifier() -> &'static TextClassifier {
         let folder = tempfile::tempdir().unwrap();
         let mut training = Training::to(folder.path());
         training.options.epochs = Some(1);
+        training.options.set = "layers=2,width=32,heads=4".parse().unwrap();
         train(&reviews, training).unwrap();
         TextClassifier::load(folder.path()).unwrap()
     })

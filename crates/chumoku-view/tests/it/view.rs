@@ -1,6 +1,7 @@
 //! The three views of an explanation show its numbers, all of them, and nothing that a text smuggles in.
 
 use crate::common::{strip, terminal, with};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use chumoku_view::trace::TextCut;
 use chumoku_view::{
     ColourDepth, Derived, Explanation, Lang, TerminalOptions, WholeWithoutHead, WithoutHead, from_json, render,
@@ -257,7 +258,7 @@ fn from_page(page: &str) -> Explanation {
                 _ => format!("data-layer=\"{}\" data-head=\"{}\" ", index / e.heads, index % e.heads),
             };
             assert!(attributes.starts_with(&place), "{attributes}");
-            let bytes = decode(coded);
+            let bytes = BASE64_STANDARD.decode(coded).expect("base64");
             match attributes.ends_with("data-form=\"f32\"") {
                 true => numbers.extend(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))),
                 false => numbers.extend(bytes.iter().map(|&b| f32::from(b) / 255.0)),
@@ -273,28 +274,6 @@ fn from_page(page: &str) -> Explanation {
         (depth.queries, depth.keys) = (queries, keys);
     }
     e
-}
-
-fn decode(text: &str) -> Vec<u8> {
-    let digit = |c: u8| match c {
-        b'A'..=b'Z' => c - b'A',
-        b'a'..=b'z' => c - b'a' + 26,
-        b'0'..=b'9' => c - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        other => panic!("{other} is not base64"),
-    };
-    let mut out = Vec::new();
-    let (mut bits, mut count) = (0u32, 0);
-    for c in text.bytes().filter(|&c| c != b'=') {
-        bits = bits << 6 | u32::from(digit(c));
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push((bits >> count & 255) as u8);
-        }
-    }
-    out
 }
 
 #[test]
@@ -352,7 +331,9 @@ fn a_large_page_holds_the_first_head_exactly_and_the_others_as_bytes() {
 
 #[test]
 fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
-    let mut e = crate::common::deep(&["a", "word", "of", "several", "tokens"], false);
+    // Many heads and words: random heads as wide as those of few would be take a minute.
+    let words = ["a", "word", "of", "several", "tokens"].repeat(8);
+    let mut e = crate::common::deep_of([8, 12], &words, false);
     let (maps, tokens) = (e.layers * e.heads, e.pieces.len());
     let with_dim = |e: &mut Explanation, dim: usize| {
         let depth = e.depth.as_mut().expect("queries and keys");
@@ -378,7 +359,7 @@ fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
             let (attributes, rest) = found[0].split_once('>').unwrap();
             let expected = format!("data-layer=\"{}\" data-head=\"{}\" data-form=\"f32\"", first[0], first[1]);
             assert_eq!(attributes, expected);
-            let bytes = decode(rest.split('<').next().unwrap());
+            let bytes = BASE64_STANDARD.decode(rest.split('<').next().unwrap()).unwrap();
             let found: Vec<f32> = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
             assert_eq!(found, numbers[index * size..][..size], "{name} of {first:?}");
         }

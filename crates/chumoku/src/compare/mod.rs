@@ -8,14 +8,12 @@
 mod article;
 mod claims;
 mod spread;
-mod svg;
 mod time;
 
 pub use crate::scoring::Difference;
 pub use article::Article;
 pub use claims::{Claim, Said, Verdict};
 pub use spread::Spread;
-pub use svg::to_svg;
 pub use time::{Growth, StepTime};
 
 use crate::count::CountConfig;

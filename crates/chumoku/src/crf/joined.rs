@@ -8,7 +8,7 @@ use super::chain::{Sums, score};
 use super::tags::Tags;
 use super::{Crf, Transitions};
 use crate::tr;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use serde::{Deserialize, Serialize};
 
 /// How much each of the two counts.
@@ -70,12 +70,15 @@ impl TaggerBlend {
         let loss = |shares: TaggerBlend| -> f64 {
             let transitions = shares.transitions(crf, tags);
             let of_row = |(halves, labels): &(Halves, Vec<usize>)| {
+                if labels.is_empty() {
+                    return 0.0;
+                }
                 let emissions = shares.emissions(halves);
                 let sums = Sums::of(&emissions, &transitions);
                 sums.map_or(f64::INFINITY, |sums| sums.log_z - score(&emissions, &transitions, labels))
             };
             // One by one in their order, whatever the threads.
-            let losses: Vec<f64> = rows.par_iter().filter(|(_, labels)| !labels.is_empty()).map(of_row).collect();
+            let losses = parallel::map(rows, of_row);
             let pull = f64::from(shares.network - EVEN.network).powi(2) + f64::from(shares.crf - EVEN.crf).powi(2);
             losses.iter().sum::<f64>() + 0.5 * PRIOR_ROWS * pull
         };

@@ -6,7 +6,7 @@ use super::scripts::Oddity;
 use super::{Checkup, Doubt, Fault, Given, Group, Leak, Next, OddLabel, TextFault};
 use crate::data::{Example, Format, Layout, OutputForm, Record, RecordWriter, thousands, without_formula};
 use crate::lang::Lang;
-use crate::{NgramEffect, Result};
+use crate::{NgramEffect, Result, sorting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -150,7 +150,7 @@ impl Checkup {
         found.extend(self.faults.iter().map(|fault| teller.fault(fault)));
         found.extend(self.next.iter().filter_map(|next| teller.next(next)));
         // Within a kind the order stays.
-        found.sort_by_key(|finding| finding.kind);
+        sorting::by_key(&mut found, |finding| finding.kind);
         found
     }
 }

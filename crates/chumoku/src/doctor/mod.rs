@@ -30,7 +30,7 @@ pub use next::Next;
 pub use wrong::{Doubt, Noise, PairNoise};
 
 use crate::data::Example;
-use crate::{Result, pair, tr};
+use crate::{Result, pair, sorting, tr};
 use out_of_fold::OutOfFold;
 use shingles::{Shingling, near_pairs};
 
@@ -142,6 +142,6 @@ fn faults(texts: &[&str]) -> Vec<TextFault> {
     let odd = scripts::odd(texts).into_iter().filter(|(row, _)| broken.binary_search(row).is_err());
     faults.extend(odd.map(|(row, what)| TextFault { row, what: Fault::Script(what) }));
     faults.extend(lengths::odd(texts).into_iter().map(|(row, what)| TextFault { row, what: Fault::Length(what) }));
-    faults.sort_by_key(|fault| fault.row);
+    sorting::by_key(&mut faults, |fault| fault.row);
     faults
 }

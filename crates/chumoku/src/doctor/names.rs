@@ -2,6 +2,7 @@
 
 use crate::data::normalise;
 use crate::lang::wording::nearest;
+use crate::sorting;
 use std::collections::BTreeSet;
 
 /// A label that is probably a slip, or that too few texts have.
@@ -31,7 +32,7 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
     let oddity = |label: usize| {
         let single = of_label[label].len() < 2;
         let mut others: Vec<usize> = (0..labels.len()).filter(|&other| rows[other] > rows[label]).collect();
-        others.sort_by_key(|&other| std::cmp::Reverse(rows[other]));
+        sorting::by_key(&mut others, |&other| std::cmp::Reverse(rows[other]));
         let others = || others.iter().copied();
         // Of two that are as frequent, the first is taken for the one that is meant.
         let is_before =

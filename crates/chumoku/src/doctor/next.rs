@@ -1,6 +1,7 @@
 //! What to label next: texts of which the models are least sure, and that are unlike each other and the labelled ones.
 
 use super::shingles::{Near, Shingling, jaccard, near_pairs};
+use crate::sorting;
 
 /// A text to label next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +55,7 @@ pub(super) fn choose(
     }
     let has_words = |row: &usize| texts[*row].chars().any(char::is_alphanumeric);
     let mut pool: Vec<Next> = (0..texts.len()).filter(|row| !is_known[*row] && has_words(row)).map(of).collect();
-    pool.sort_by(|a, b| b.uncertainty.total_cmp(&a.uncertainty).then(a.row.cmp(&b.row)));
+    sorting::by(&mut pool, |a, b| b.uncertainty.total_cmp(&a.uncertainty).then(a.row.cmp(&b.row)));
     pool.truncate(wanted.saturating_mul(CHOICE));
     let shingles: Vec<Vec<u64>> = pool.iter().map(|next| shingling.read(texts[next.row])).collect();
     let mut likeness = vec![0.0_f32; pool.len()];

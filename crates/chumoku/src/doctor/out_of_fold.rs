@@ -4,7 +4,7 @@ use super::Options;
 use crate::blend::Blend;
 use crate::folds::deal;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
-use crate::{Result, tr};
+use crate::{Result, sorting, tr};
 use chumoku_nn::probability::log_softmax;
 use std::sync::atomic::AtomicBool;
 
@@ -97,7 +97,7 @@ impl OutOfFold {
         let share = self.scale * (self.classes - 1) as f32 / self.classes as f32;
         let effects = for_one.into_iter().zip(for_other).map(|((name, one), (_, other))| (name, share * (one - other)));
         let mut effects: Vec<(String, f32)> = effects.collect();
-        effects.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        sorting::by(&mut effects, |a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         effects
     }
 }

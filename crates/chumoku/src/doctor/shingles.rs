@@ -4,7 +4,8 @@
 
 use crate::text::unspaced_share;
 use chumoku_kernels::halt::Flag;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
+use rayon::slice::ParallelSliceMut;
 
 /// Least Jaccard similarity of texts that are nearly equal.
 pub(super) const NEAR: f32 = 0.8;
@@ -113,11 +114,10 @@ pub(super) struct Near {
 /// before it. Texts without any character are like none.
 pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
     let halting = Flag::current();
-    let bands: Vec<Option<[u64; BANDS]>> = texts
-        .par_iter()
-        .inspect(|_| halting.check())
-        .map(|text| Some(shingling.read(text)).filter(|shingles| !shingles.is_empty()).map(|shingles| bands(&shingles)))
-        .collect();
+    let bands: Vec<Option<[u64; BANDS]>> = parallel::map(texts, |text| {
+        halting.check();
+        Some(shingling.read(text)).filter(|shingles| !shingles.is_empty()).map(|shingles| bands(&shingles))
+    });
     let of_band = |band: usize| {
         let known = (0..).zip(&bands).filter_map(|(text, bands)| bands.map(|bands| (bands[band], text)));
         let mut places: Vec<(u64, u32)> = known.collect();
@@ -125,7 +125,7 @@ pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
         let buckets = places.chunk_by(|a, b| a.0 == b.0);
         buckets.flat_map(compared).collect::<Vec<[u32; 2]>>()
     };
-    let mut candidates: Vec<[u32; 2]> = (0..BANDS).into_par_iter().flat_map_iter(of_band).collect();
+    let mut candidates: Vec<[u32; 2]> = parallel::map_indices(BANDS, of_band).concat();
     candidates.par_sort_unstable();
     candidates.dedup();
     let verified = |pair: &[u32; 2]| {
@@ -135,7 +135,7 @@ pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
         let similarity = jaccard(&first, &second);
         (similarity >= NEAR).then_some(Near { texts: pair, similarity })
     };
-    candidates.par_iter().filter_map(verified).collect()
+    parallel::map(&candidates, verified).into_iter().flatten().collect()
 }
 
 /// The pairs of a bucket that are looked at.

@@ -6,9 +6,9 @@ use super::next::top_two;
 use super::out_of_fold::OutOfFold;
 use super::scripts::Script;
 use super::shingles::Near;
-use crate::NgramEffect;
+use crate::{NgramEffect, sorting};
 use chumoku_kernels::halt::Flag;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A label that is likely wrong.
@@ -92,8 +92,7 @@ pub(super) fn judge(
     let given: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
     let noise = noise(&Confident::of(&probabilities, &given, by_others.classes), &given);
     let own = |at: usize| by_others.of(rows[at])[given[at] as usize];
-    let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_by(|&a, &b| own(a).total_cmp(&own(b)).then(a.cmp(&b)));
+    let order = sorting::indices(rows.len(), &|a, b| own(a).total_cmp(&own(b)));
     let ranking = order.iter().map(|&at| rows[at]).collect();
     if !is_informed(&probabilities, &given, by_others.classes) {
         let noise = Noise { judged: rows.len(), ..Noise::default() };
@@ -119,7 +118,7 @@ pub(super) fn judge(
             contradicted_by: contradictions.get(&row).cloned().unwrap_or_default(),
         }
     };
-    let doubts = doubted.par_iter().map(doubt).collect();
+    let doubts = parallel::map(&doubted, doubt);
     Judged { doubts, ranking, noise }
 }
 
@@ -142,7 +141,7 @@ fn noise(confident: &Confident, given: &[u32]) -> Noise {
         PairNoise { given, likely, rows, share }
     };
     let mut pairs: Vec<PairNoise> = confident.pairs.iter().map(pair).collect();
-    pairs.sort_by(|a, b| b.rows.total_cmp(&a.rows));
+    sorting::by(&mut pairs, |a, b| b.rows.total_cmp(&a.rows));
     Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs }
 }
 

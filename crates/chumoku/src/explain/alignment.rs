@@ -4,7 +4,7 @@ use super::explanation::{ExplanationError, Word};
 use super::json::{flatten, number};
 use super::statistics::measure;
 use crate::lang::lang;
-use crate::tr;
+use crate::{sorting, tr};
 use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -171,7 +171,7 @@ impl Alignment {
         };
         let all = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| (layer, head)));
         let mut ranking: Vec<AlignedHead> = all.map(|(layer, head)| of_head(layer, head)).collect();
-        ranking.sort_by(|a, b| b.agreement.total_cmp(&a.agreement).then(b.mass.total_cmp(&a.mass)));
+        sorting::by(&mut ranking, |a, b| b.agreement.total_cmp(&a.agreement).then(b.mass.total_cmp(&a.mass)));
         ranking
     }
 
@@ -226,8 +226,8 @@ impl Alignment {
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
         // By way of text, so that an f32 keeps the digits it has.
-        let text = serde_json::to_string(self).expect("an alignment is plain data");
-        let mut fields: Map<String, Value> = serde_json::from_str(&text).expect("what was just written");
+        let text = serde_json::to_vec(self).expect("an alignment is plain data");
+        let mut fields: Map<String, Value> = serde_json::from_slice(&text).expect("what was just written");
         let needed = (0..self.target_words.len()).map(|target| self.needed(target).map_or(Value::Null, Value::from));
         fields.insert("needed".into(), needed.collect());
         fields

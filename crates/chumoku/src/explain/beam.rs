@@ -3,7 +3,7 @@
 use crate::decoding::{BeamSearch, Considered, Fate, NextToken};
 use crate::nn::Offsets;
 use crate::text::TextTokenizer;
-use crate::{Error, Result, TextGenerator, TextTranslator, TranslateOptions, tr};
+use crate::{Error, Result, TextGenerator, TextTranslator, TranslateOptions, sorting, tr};
 use ndarray::Array2;
 use serde::Serialize;
 
@@ -108,7 +108,7 @@ impl Growing<'_> {
     fn tree(self, of: (&str, &str), search: &BeamSearch) -> Result<BeamTree> {
         let ended = (0..self.nodes.len()).filter_map(|node| Some((node, self.nodes[node].score?)));
         let mut ended: Vec<(usize, f64)> = ended.collect();
-        ended.sort_by(|a, b| b.1.total_cmp(&a.1));
+        sorting::by(&mut ended, |a, b| b.1.total_cmp(&a.1));
         ended.truncate(search.beam);
         let found = ended.into_iter().map(|(node, score)| {
             let text = self.tokenizer.decode(&self.tokens(node))?;

@@ -8,8 +8,7 @@
 //! so with probability 1 / 400, and with four roles gets one with probability 1 / 100 at most.
 
 use super::statistics::{Measures, measure};
-use chumoku_kernels::Philox;
-use rayon::prelude::*;
+use chumoku_kernels::{Philox, parallel};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -61,7 +60,7 @@ impl Chance {
         if let Some(found) = find(&KNOWN.lock().unwrap_or_else(PoisonError::into_inner)) {
             return found;
         }
-        let heads = (0..RANDOM_HEADS as u64).into_par_iter().map(|head| random_head(shape, head)).collect();
+        let heads = parallel::map_indices(RANDOM_HEADS, |head| random_head(shape, head as u64));
         let found = Arc::new(Chance { heads });
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(0, (shape.clone(), found.clone()));

@@ -12,7 +12,7 @@ use crate::prediction::Prediction;
 use crate::problem::Problem;
 use crate::text::{WordSpan, windows, words_of};
 use crate::text_classifier::TextClassifier;
-use crate::{Error, Result, inference, tr};
+use crate::{Error, Result, inference, sorting, tr};
 use ndarray::Array2;
 
 /// How weights between tokens become weights between words.
@@ -158,7 +158,7 @@ impl TextClassifier {
                 .zip(p)
                 .map(|(label, &probability)| LabelProbability { label: label.clone(), probability })
                 .collect();
-            all.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+            sorting::by(&mut all, |a, b| b.probability.total_cmp(&a.probability));
             all
         };
         let [before, after] = around.map(|names| names.into_iter().map(|text| Word { text, special: true }));

@@ -6,7 +6,7 @@ use super::explanation::Explanation;
 use super::recorded::is_separator;
 use crate::text::{WordSpan, words_of};
 use crate::text_classifier::TextClassifier;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::Philox;
 
 /// Steps of a curve, at most.
@@ -30,9 +30,7 @@ pub(super) struct Order {
 impl Order {
     /// The largest number first; of equals the first.
     pub(super) fn of(name: &str, numbers: &[f32]) -> Order {
-        let mut order: Vec<usize> = (0..numbers.len()).collect();
-        order.sort_by(|&a, &b| numbers[b].total_cmp(&numbers[a]));
-        Order { name: name.into(), orders: vec![order] }
+        Order { name: name.into(), orders: vec![sorting::falling(numbers)] }
     }
 
     pub(super) fn random(words: usize, stream: u64) -> Order {

@@ -5,7 +5,7 @@ use super::marked::{MarkedWord, marked};
 use super::recorded::is_separator;
 use crate::data::Example;
 use crate::text_classifier::TextClassifier;
-use crate::{NgramClassifier, Prediction, Result};
+use crate::{NgramClassifier, Prediction, Result, sorting};
 use chumoku_text::beside::text_of;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,7 +174,7 @@ impl ConfidentError {
         let effect = |i: usize| self.words[i].effect.unwrap_or(0.0);
         let mut found: Vec<usize> =
             (0..self.words.len()).filter(|&i| effect(i) >= self.told.least() && effect(i) > 0.0).collect();
-        found.sort_by(|&a, &b| effect(b).total_cmp(&effect(a)));
+        sorting::by(&mut found, |&a, &b| effect(b).total_cmp(&effect(a)));
         let most = found.first().map_or(0.0, |&first| effect(first));
         found.retain(|&i| effect(i) >= CAUSE * most);
         found
@@ -235,7 +235,7 @@ fn find(
     let mut wrong: Vec<(&Example, &Prediction)> =
         examples.iter().zip(predictions).filter(|(example, p)| labels[p.class()] != example.label).collect();
     let sure = |p: &Prediction| p.probabilities[p.class()];
-    wrong.sort_by(|a, b| sure(b.1).total_cmp(&sure(a.1)));
+    sorting::by(&mut wrong, |a, b| sure(b.1).total_cmp(&sure(a.1)));
 
     let mut of_class: BTreeMap<&str, usize> = BTreeMap::new();
     examples.iter().for_each(|example| *of_class.entry(&example.label).or_default() += 1);
@@ -250,7 +250,7 @@ fn find(
             of: of_class[truth],
         })
         .collect();
-    confusions.sort_by_key(|confusion| std::cmp::Reverse(confusion.rows));
+    sorting::by_key(&mut confusions, |confusion| std::cmp::Reverse(confusion.rows));
 
     let shown = &wrong[..top.min(wrong.len())];
     let mut errors = Vec::with_capacity(shown.len());

@@ -97,7 +97,8 @@ pub fn load_frames(folder: &Path) -> Result<Vec<Frame>> {
                 index + 1
             ),
         };
-        let mut value: serde_json::Value = serde_json::from_str(&line).map_err(|error| fault(error.to_string()))?;
+        let mut value: serde_json::Value =
+            serde_json::from_slice(line.as_bytes()).map_err(|error| fault(error.to_string()))?;
         let Some(value) = value.get_mut(WATCHED) else {
             return Err(fault(tr!(
                 "expected an object with \"{WATCHED}\" in it",

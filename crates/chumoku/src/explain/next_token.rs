@@ -9,7 +9,7 @@ use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::words_of;
 use crate::text_generator::TextGenerator;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::side_by_side;
 use chumoku_nn::probability::log_softmax;
 use std::ops::Range;
@@ -29,8 +29,7 @@ impl TextGenerator {
         let mut ids = self.read(text)?;
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
         let log_p = self.next_tokens(&self.silenced(without)?, &[ids])?.remove(0);
-        let mut order: Vec<usize> = (0..log_p.len()).collect();
-        order.sort_by(|&a, &b| log_p[b].total_cmp(&log_p[a]));
+        let order = sorting::falling(&log_p);
         Ok(order.into_iter().map(|id| (self.tokenizer.token(id as u32), log_p[id].exp())).collect())
     }
 
@@ -102,8 +101,7 @@ impl TextGenerator {
         sequences.iter_mut().filter(|ids| ids.is_empty()).for_each(|ids| ids.push(self.first()));
         let log_p = self.next_tokens(&self.params, &sequences)?;
         let whole = &log_p[0];
-        let mut order: Vec<usize> = (0..whole.len()).collect();
-        order.sort_by(|&a, &b| whole[b].total_cmp(&whole[a]));
+        let mut order = sorting::falling(whole);
         order.truncate(LIKELIEST);
         let next = order[0];
         let log_odds = |log_p: &[f32]| {

@@ -10,7 +10,7 @@ use crate::number::Estimate;
 use crate::problem::Problem;
 use crate::text::words_of;
 use crate::text_classifier::TextClassifier;
-use crate::{Error, NgramClassifier, Prediction, Result, tr};
+use crate::{Error, NgramClassifier, Prediction, Result, sorting, tr};
 use chumoku_text::beside::text_of;
 use std::collections::HashSet;
 
@@ -92,7 +92,7 @@ impl Asked<'_> {
             }
             wrong += usize::from(found.len() > before);
         }
-        found.sort_by(|a, b| b.3.total_cmp(&a.3));
+        sorting::by(&mut found, |a, b| b.3.total_cmp(&a.3));
         found.truncate(self.top);
         let mut errors = Vec::with_capacity(found.len());
         for (done, &(row, label, missed, probability)) in found.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Asked<'_> {
         }
         progress(found.len(), found.len());
         of_label.retain(|of| of.missed + of.extra > 0);
-        of_label.sort_by_key(|of| std::cmp::Reverse(of.missed + of.extra));
+        sorting::by_key(&mut of_label, |of| std::cmp::Reverse(of.missed + of.extra));
         Ok(Errors { labels: of_label, ..self.report(ErrorKind::Labels, [examples.len(), wrong], errors) })
     }
 
@@ -136,7 +136,7 @@ impl Asked<'_> {
         let off: Vec<f64> = examples.iter().zip(&found).map(off).collect();
         let mut outside: Vec<usize> = (0..examples.len()).filter(is_outside).collect();
         let wrong = outside.len();
-        outside.sort_by(|&a, &b| off[b].total_cmp(&off[a]));
+        sorting::by(&mut outside, |&a, &b| off[b].total_cmp(&off[a]));
         outside.truncate(self.top);
         let mut errors = Vec::with_capacity(outside.len());
         for (done, &row) in outside.iter().enumerate() {

@@ -12,9 +12,9 @@ use crate::data::{Span, SpanUnit, SpannedText};
 use crate::tagger_network::not_finite;
 use crate::text::{Encoded, words_of};
 use crate::text_tagger::{Cut, FoundSpan, TextTagger, units};
-use crate::{Error, Result, tr};
+use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::halt::Flag;
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::ops::Range;
 
 /// Words hidden at a time.
@@ -253,11 +253,14 @@ impl Subject<'_> {
                 Some(network) => network.hidden(self.text, self.units, parts, &self.halves.network)?,
                 None => vec![Vec::new(); parts.len()],
             };
-            let of = |(word, network): (&Range<usize>, Vec<f32>)| {
+            let mut halves: Vec<Halves> =
+                network.into_iter().map(|network| Halves { crf: Vec::new(), network }).collect();
+            let found = parallel::map_chunks(&mut halves, 1, |i, halves| {
                 halt.check();
-                chances(&Halves { crf: self.without(word), network })
-            };
-            without.extend(words_of_batch.par_iter().zip(network).map(of).collect::<Result<Vec<_>>>()?);
+                halves[0].crf = self.without(&words_of_batch[i]);
+                chances(&halves[0])
+            });
+            without.extend(found.into_iter().collect::<Result<Vec<_>>>()?);
         }
         progress(words.len(), words.len());
         let span = |(at, place): (usize, &Place)| -> Result<ExplainedSpan> {
@@ -373,7 +376,7 @@ impl Subject<'_> {
                 }
             }
         }
-        features.sort_by(|a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        sorting::by(&mut features, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
         let marked = tags.decode(path);
         let instead = tags.decode(other).into_iter().filter(|place| !marked.contains(place)).map(|(range, kind)| {
             let bytes = self.bytes(&range);

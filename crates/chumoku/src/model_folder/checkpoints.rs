@@ -1,7 +1,7 @@
 //! Where checkpoints stand and what they are called.
 
 use super::standing::Standing;
-use crate::{Error, Result};
+use crate::{Error, Result, failpoint};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ pub(crate) fn remove_checkpoint(path: &Path) -> Result<()> {
     for name in CHECKPOINT_FILES {
         let file = path.join(name);
         if Standing::of(&file) == Standing::File {
+            failpoint::hit("remove");
             fs::remove_file(&file).map_err(Error::writing("removing", &file))?;
         }
     }

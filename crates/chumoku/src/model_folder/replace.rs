@@ -9,7 +9,7 @@ use super::files::{
     CONFIG, LOG, MODEL, READY, REPLACED, STAGED, TUNE, TUNE_LOG_BESIDE, WEIGHTS, impostors, is_trial, names,
 };
 use super::standing::Standing;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, failpoint, tr};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -42,8 +42,9 @@ pub(crate) fn write_model(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()
 /// If a file of the folder is none of a model's and would be replaced, or cannot be replaced.
 pub(crate) fn publish(folder: &Path, from: &Path) -> Result<()> {
     check_free(folder)?;
+    failpoint::hit("publish");
     let ready = folder.join(READY);
-    fs::rename(from, &ready).map_err(Error::writing("renaming", from))?;
+    rename(from, &ready).map_err(Error::writing("renaming", from))?;
     sync_folder(folder)?;
     settle(folder)
 }
@@ -79,6 +80,7 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
         return Ok(());
     }
     let mut may_go_on = || {
+        failpoint::hit("settle");
         changes = changes.wrapping_sub(1);
         changes != usize::MAX
     };
@@ -107,7 +109,7 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
                 // Who may read the old file may read the new one. Not every file system knows permissions.
                 let _ = fs::set_permissions(&from, there.permissions());
             }
-            fs::rename(&from, &to).map_err(Error::writing("replacing", &to))?;
+            rename(&from, &to).map_err(Error::writing("replacing", &to))?;
         }
     }
     if is_there(CHECKPOINTS) {
@@ -117,12 +119,12 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
                 return Ok(());
             }
             clear_checkpoints(&replaced)?;
-            fs::rename(&to, &replaced).map_err(Error::writing("replacing", &to))?;
+            rename(&to, &replaced).map_err(Error::writing("replacing", &to))?;
         }
         if !may_go_on() {
             return Ok(());
         }
-        fs::rename(&from, &to).map_err(Error::writing("replacing", &to))?;
+        rename(&from, &to).map_err(Error::writing("replacing", &to))?;
     }
     sync_folder(folder)?;
     if !may_go_on() {
@@ -173,7 +175,20 @@ fn remove(path: &Path) -> Result<()> {
 /// Writes a new file and flushes it to disk.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = fs::File::create_new(path).map_err(Error::writing("creating", path))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::writing("writing", path))
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let mut write = || {
+        file.write_all(first)?;
+        failpoint::hit("write");
+        file.write_all(second)?;
+        file.sync_all()
+    };
+    write().map_err(Error::writing("writing", path))
+}
+
+/// Gives a file or folder its place, replacing a file that is there.
+pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
+    failpoint::hit("rename");
+    fs::rename(from, to)
 }
 
 /// New names in a folder are on disk only when the folder is.

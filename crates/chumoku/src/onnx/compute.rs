@@ -5,8 +5,7 @@ use super::problem::{Place, Problem};
 use super::schema::Inputs;
 use crate::Result;
 use crate::tensors::Tensor;
-use chumoku_kernels::{Attention, Causal, Element, HeadsMut, Mask, MaskView, Real, Stage};
-use rayon::prelude::*;
+use chumoku_kernels::{Attention, Causal, Element, HeadsMut, Mask, MaskView, Real, Stage, parallel};
 use std::borrow::Cow;
 
 /// Checked inputs, with past and new keys and values together.
@@ -57,7 +56,7 @@ impl Operands<'_> {
         let [_, heads, queries, total] = shape;
         let mut all: Vec<T> = room("qk_matmul_output", &shape)?;
         all.fill(T::of(problem.unseen()));
-        all.par_chunks_mut((queries * total).max(1)).enumerate().try_for_each(|(pair, all)| -> Result<()> {
+        let done = parallel::map_chunks(&mut all, (queries * total).max(1), |pair, all| -> Result<()> {
             let (s, h) = (pair / heads, pair % heads);
             let keys = if is_masked { problem.keys_of(s) } else { total };
             let mut scores: Vec<T> = room("qk_matmul_output", &[queries, keys])?;
@@ -65,7 +64,8 @@ impl Operands<'_> {
             let rows = all.chunks_exact_mut(total).zip(scores.chunks_exact(keys.max(1)));
             rows.for_each(|(all, scores)| all[..keys].copy_from_slice(scores));
             Ok(())
-        })?;
+        });
+        done.into_iter().collect::<Result<()>>()?;
         Ok((output, Some(tensor(all, &shape, problem.float))))
     }
 

@@ -73,11 +73,11 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
     if file.tensors.keys().any(|name| name.starts_with("in.")) {
         // As an object first: a struct would also be read from a list.
         let given = metadata(file, "attributes", |text| {
-            let object: serde_json::Map<_, _> = serde_json::from_str(text)?;
+            let object: serde_json::Map<_, _> = serde_json::from_slice(text.as_bytes())?;
             serde_json::from_value(object.into())
         })?;
         attributes = attributes.or(given);
-        asked.extend(metadata(file, "node_outputs", |text| serde_json::from_str::<Vec<String>>(text))?);
+        asked.extend(metadata(file, "node_outputs", |text| serde_json::from_slice::<Vec<String>>(text.as_bytes()))?);
     }
     let asks = |name: &str| asked.iter().any(|asked| asked == name);
     let wanted = Wanted {

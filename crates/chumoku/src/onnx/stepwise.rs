@@ -5,8 +5,7 @@ use super::compute::{Operands, Results};
 use super::float::{Float, FloatElement, numbers, room, tensor};
 use super::problem::Problem;
 use crate::Result;
-use chumoku_kernels::{Attention, Heads, HeadsMut, Real, Stage, bf16, f16};
-use rayon::prelude::*;
+use chumoku_kernels::{Attention, Heads, HeadsMut, Real, Stage, bf16, f16, parallel};
 
 /// Longest row whose softmax is summed in bf16. Adding n numbers of 8 bits one after another errs by up to n/512 of their
 /// sum, and after some hundreds the sum no longer grows: longer rows are summed in f32.
@@ -34,11 +33,8 @@ impl Operands<'_> {
         let mut scores: Vec<T> = if wants_scores { room("qk_matmul_output", &shape)? } else { Vec::new() };
         let mut parts: Vec<&mut [T]> = scores.chunks_mut((queries * total).max(1)).collect();
         parts.resize_with(batch * heads, Default::default);
-        let outputs: Vec<Vec<T>> = parts
-            .into_par_iter()
-            .enumerate()
-            .map(|(pair, scores)| steps.head(pair / heads, pair % heads, scores))
-            .collect::<Result<_>>()?;
+        let outputs = parallel::map_chunks(&mut parts, 1, |pair, part| steps.head(pair / heads, pair % heads, part[0]));
+        let outputs: Vec<Vec<T>> = outputs.into_iter().collect::<Result<_>>()?;
 
         let place = problem.query.with_dim(problem.value.dim);
         let mut output: Vec<T> = room("Y", &place.shape())?;

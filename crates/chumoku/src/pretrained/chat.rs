@@ -1,7 +1,7 @@
 //! Chat templates: from what was said to the text that a model goes on from.
 
 use super::files;
-use crate::calendar::Date;
+use crate::calendar::{Date, MONTHS, WEEKDAYS};
 use crate::lang::clean_text;
 use crate::model_folder::{CHAT_TEMPLATE, SPECIAL_TOKENS, TOKENIZER_CONFIG, fault};
 use crate::{Error, Result, tr};
@@ -198,24 +198,9 @@ fn strftime_now(format: &str) -> Result<String, minijinja::Error> {
 }
 
 fn strftime(format: &str, seconds: u64) -> Result<String, String> {
-    const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
     let date = Date::of_days((seconds / 86_400) as i64);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    let (day, month) = (DAYS[date.weekday()], MONTHS[date.month as usize - 1]);
+    let (day, month) = (WEEKDAYS[date.weekday()], MONTHS[date.month as usize - 1]);
     let mut out = String::new();
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {

@@ -152,7 +152,7 @@ pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize)
     config.remove("torch_dtype");
     config.insert("dtype".into(), json!("float32"));
     // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
-    let ours = serde_json::to_string(ours).and_then(|text| serde_json::from_str(&text));
+    let ours = serde_json::to_vec(ours).and_then(|text| serde_json::from_slice(&text));
     config.insert(OURS.into(), ours.expect("settings are plain data"));
     serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
 }

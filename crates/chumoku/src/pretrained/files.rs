@@ -63,6 +63,12 @@ pub(super) fn kept(folder: &Path, names: &[&'static str]) -> Result<Vec<(&'stati
 
 /// A file of settings.
 pub(super) fn json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T> {
+    serde_json::from_slice(&json_bytes(folder, name)?).map_err(|error| {
+        fault(folder, name, tr!("not the settings expected: {error}", "想定した設定ではありません: {error}"))
+    })
+}
+
+fn json_bytes(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let (path, bytes) = find(folder, name)?;
     if bytes > LARGEST_JSON {
         let problem = tr!(
@@ -71,10 +77,7 @@ pub(super) fn json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T> 
         );
         return Err(fault(folder, name, problem));
     }
-    let bytes = fs::read(&path).map_err(Error::io("reading", path))?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        fault(folder, name, tr!("not the settings expected: {error}", "想定した設定ではありません: {error}"))
-    })
+    fs::read(&path).map_err(Error::io("reading", path))
 }
 
 /// A file of settings that need not be there.

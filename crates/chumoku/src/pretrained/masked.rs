@@ -25,7 +25,7 @@ pub(crate) fn masked_model_files(
     tokenizer: &TextTokenizer,
 ) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let mut config = serde_json::to_string(settings)
-        .and_then(|text| serde_json::from_str::<Value>(&text))
+        .and_then(|text| serde_json::from_slice::<Value>(text.as_bytes()))
         .expect("settings are plain data");
     config["architectures"] = json!(["ModernBertForMaskedLM"]);
     config["pad_token_id"] = json!(tokenizer.id(PAD));

@@ -4,6 +4,7 @@ use super::files;
 use crate::model_folder::{TOKENIZER, TOKENIZER_CONFIG, fault};
 use crate::text::{PretrainedTokenizer, WordPieceOptions};
 use crate::{Result, tr};
+use chumoku_kernels::parallel;
 use serde::Deserialize;
 use std::path::Path;
 
@@ -64,7 +65,7 @@ pub(super) fn beside_tokenizer<T: Send>(
     vocab_size: usize,
     weights: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(T, PretrainedTokenizer)> {
-    let (weights, tokenizer) = rayon::join(weights, || read_tokenizer(folder, vocab_size));
+    let (weights, tokenizer) = parallel::join(weights, || read_tokenizer(folder, vocab_size));
     Ok((weights?, tokenizer?))
 }
 

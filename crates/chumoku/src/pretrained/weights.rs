@@ -4,9 +4,8 @@ use super::files;
 use crate::model_folder::{Tensors, WEIGHTS, f32_bytes, fault, no_tensor};
 use crate::params::{Layout, Params};
 use crate::{Error, Result, memory, tr};
-use chumoku_kernels::{Precision, bf16, f16};
+use chumoku_kernels::{Precision, bf16, f16, parallel};
 use chumoku_nn::pretrained::Source;
-use rayon::prelude::*;
 use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensorError};
 use serde::Deserialize;
@@ -119,10 +118,12 @@ impl Place<'_> {
     /// Reads the numbers, in f32.
     fn read(self, to: &mut [f32]) -> Result<(), Trouble> {
         const PIECE: usize = 1 << 15;
+        /// Pieces that one task reads.
+        const AT_A_TIME: usize = 4;
         let size = self.info.dtype.bitsize() / 8;
         let start = self.shard.start + self.info.data_offsets.0 as u64;
         // While a piece is in the cache it is widened and looked through.
-        to.par_chunks_mut(PIECE).enumerate().try_for_each_init(Vec::new, |bytes, (piece, to)| {
+        let read = |bytes: &mut Vec<u8>, piece: usize, to: &mut [f32]| {
             bytes.resize(size * to.len(), 0);
             files::read_at(&self.shard.file, bytes, start + (piece * PIECE * size) as u64).map_err(Trouble::Read)?;
             let halves = |to: &mut [f32], of: fn([u8; 2]) -> f32| {
@@ -134,7 +135,12 @@ impl Place<'_> {
                 _ => to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, &bytes)| *x = f32::from_le_bytes(bytes)),
             }
             to.iter().find(|x| !x.is_finite()).map_or(Ok(()), |&x| Err(Trouble::NotFinite(x)))
-        })
+        };
+        let done = parallel::map_chunks(to, AT_A_TIME * PIECE, |task, to| {
+            let mut bytes = Vec::new();
+            (task * AT_A_TIME..).zip(to.chunks_mut(PIECE)).try_for_each(|(piece, to)| read(&mut bytes, piece, to))
+        });
+        done.into_iter().collect()
     }
 }
 
@@ -359,7 +365,7 @@ pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> T
 /// Turns a matrix of so many rows and columns round, in place.
 fn transpose(matrix: &mut [f32], [rows, columns]: [usize; 2]) {
     let from = matrix.to_vec();
-    matrix.par_chunks_mut(rows.max(1)).enumerate().for_each(|(column, to)| {
+    parallel::for_each_chunk(matrix, rows.max(1), |column, to| {
         to.iter_mut().enumerate().for_each(|(row, x)| *x = from[row * columns + column]);
     });
 }

@@ -2,6 +2,7 @@
 
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
+use crate::sorting;
 use chumoku_kernels::Philox;
 use serde::Serialize;
 
@@ -226,9 +227,7 @@ fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
 
 /// Labels by falling probability, the first of equals first.
 pub(crate) fn ranked(p: &[f32]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
-    order
+    sorting::falling(p)
 }
 
 fn precision_at(probabilities: &[Vec<f32>], truth: &[Vec<u32>], count: usize) -> f64 {

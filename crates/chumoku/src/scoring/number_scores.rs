@@ -2,6 +2,7 @@
 
 use crate::lang::lang;
 use crate::number::{Estimate, NumberScale};
+use crate::sorting;
 use chumoku_kernels::Philox;
 use serde::Serialize;
 
@@ -166,8 +167,7 @@ pub(crate) fn pearson(a: &[f64], b: &[f64]) -> f64 {
 
 /// The rank of each number from 0; equal ones share their mean.
 fn ranks(numbers: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..numbers.len()).collect();
-    order.sort_by(|&a, &b| numbers[a].total_cmp(&numbers[b]));
+    let order = sorting::indices(numbers.len(), &|a, b| numbers[a].total_cmp(&numbers[b]));
     let mut ranks = vec![0.0; numbers.len()];
     let mut at = 0;
     for run in order.chunk_by(|&a, &b| numbers[a] == numbers[b]) {

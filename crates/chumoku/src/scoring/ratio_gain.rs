@@ -2,8 +2,7 @@
 
 use super::resample::middle;
 use crate::data::normalise;
-use chumoku_kernels::Philox;
-use rayon::prelude::*;
+use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
 
 const RESAMPLES: u64 = 1000;
@@ -47,7 +46,7 @@ pub(crate) fn ratio_gain(rows: &[Parts], texts: &[&str], seed: u64) -> (f64, [f6
         words.for_each(|word| add(&mut sum, &groups[((u64::from(word) * groups.len() as u64) >> 32) as usize]));
         gain(&sum)
     };
-    (gain(&whole), middle((0..RESAMPLES).into_par_iter().map(draw).collect()))
+    (gain(&whole), middle(parallel::map_indices(RESAMPLES as usize, |resample| draw(resample as u64))))
 }
 
 #[cfg(test)]

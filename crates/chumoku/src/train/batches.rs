@@ -1,6 +1,7 @@
 //! Batches of sequences of similar length, counted in tokens, in an order that the seed decides.
 
 use crate::inference::in_order;
+use crate::sorting;
 use chumoku_kernels::Philox;
 
 /// The random streams of a run that are not dropout's; those are numbered by step and place.
@@ -17,7 +18,7 @@ pub fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<V
     let mean = lengths.iter().sum::<usize>().div_ceil(lengths.len().max(1)).max(1);
     let stretch = (16 * budget).div_ceil(mean).max(1);
     for part in order.chunks_mut(stretch) {
-        part.sort_by_key(|&i| lengths[i]);
+        sorting::by_key(part, |&i| lengths[i]);
     }
     let found = in_order(&order, lengths, budget);
     let shuffled = Philox::new(seed, ORDER + epoch).permutation(found.len());

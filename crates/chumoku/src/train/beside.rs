@@ -8,7 +8,7 @@ use super::{Event, Metric, Rows, TrainingData};
 use crate::beside::{self, MOST_COLUMNS, SideColumn};
 use crate::data::Place;
 use crate::lang::lang;
-use crate::ngram::{Answer, NgramModel};
+use crate::ngram::{Answer, NgramModel, loss_of};
 use crate::{Error, Result, tr};
 use chumoku_text::beside::{Asked, cells, join, text_of};
 use serde_json::{Value, json};
@@ -170,7 +170,9 @@ impl Worth {
             .labels
             .iter()
             .enumerate()
-            .map(|(row, answer)| crate::ngram::loss_of(&text[row], answer) - crate::ngram::loss_of(&both[row], answer))
+            .map(|(row, answer)| {
+                loss_of(&text[row], answer.numbers(), A::IS_SET) - loss_of(&both[row], answer.numbers(), A::IS_SET)
+            })
             .collect();
         let n = gains.len().max(1) as f64;
         let mean = gains.iter().sum::<f64>() / n;

@@ -6,7 +6,7 @@
 
 use super::state::{Best, State};
 use crate::lang::system;
-use crate::model_folder::{MANIFEST, STATE, Standing, checkpoints, remove_checkpoint, sync_folder, write_file};
+use crate::model_folder::{MANIFEST, STATE, Standing, checkpoints, remove_checkpoint, rename, sync_folder, write_file};
 use crate::params::Params;
 use crate::{Error, Result, tr};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -101,7 +101,7 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
     written?;
     // The same step again, after resuming from an earlier checkpoint than the newest.
     remove_checkpoint(&path)?;
-    fs::rename(&temporary, &path).map_err(Error::writing("renaming", &temporary))?;
+    rename(&temporary, &path).map_err(Error::writing("renaming", &temporary))?;
     sync_folder(folder)?;
     for old in checkpoints(folder).into_iter().skip(KEPT) {
         let _ = remove_checkpoint(&old);

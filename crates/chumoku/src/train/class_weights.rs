@@ -28,23 +28,27 @@ impl ClassWeights {
     /// # Errors
     /// If a class is not there or given twice, or a number is not above 0, or the answers are not one class a text.
     pub fn of<A: Answer>(&self, data: &TrainingData<A>) -> Result<Vec<f32>> {
+        self.of_rows(&data.labels, &data.class_rows(), A::IS_SET)
+    }
+
+    /// [`ClassWeights::of`], given the training rows of each class.
+    pub(super) fn of_rows(&self, labels: &[String], rows: &[usize], is_set: bool) -> Result<Vec<f32>> {
         let problem = |text: String| Error::Setting(tr!("class weights: {text}", "クラスの重み: {text}"));
-        if A::IS_SET {
+        if is_set {
             let text = lang().pick(
                 "only where each text has one class; leave them out",
                 "1 テキスト 1 クラスのときだけ使えます。指定を外してください",
             );
             return Err(problem(text.into()));
         }
-        let rows = data.class_rows();
         let mut weights = vec![1.0_f32; rows.len()];
         match self {
             ClassWeights::Equal => {}
-            ClassWeights::Balanced => weights.iter_mut().zip(&rows).for_each(|(w, &n)| *w = 1.0 / n.max(1) as f32),
+            ClassWeights::Balanced => weights.iter_mut().zip(rows).for_each(|(w, &n)| *w = 1.0 / n.max(1) as f32),
             ClassWeights::Times(given) => {
                 for (i, (name, times)) in given.iter().enumerate() {
-                    let Some(class) = data.labels.iter().position(|label| label == name) else {
-                        let known = data.labels.join(lang().pick(", ", "、"));
+                    let Some(class) = labels.iter().position(|label| label == name) else {
+                        let known = labels.join(lang().pick(", ", "、"));
                         return Err(problem(tr!(
                             "the data have no class “{name}”; expected one of {known}",
                             "データに「{name}」というクラスはありません（{known} のいずれか）"
@@ -64,7 +68,7 @@ impl ClassWeights {
                 }
             }
         }
-        let sum: f64 = weights.iter().zip(&rows).map(|(&w, &n)| f64::from(w) * n as f64).sum();
+        let sum: f64 = weights.iter().zip(rows).map(|(&w, &n)| f64::from(w) * n as f64).sum();
         let mean = (sum / rows.iter().sum::<usize>().max(1) as f64) as f32;
         weights.iter_mut().for_each(|w| *w /= mean);
         Ok(weights)

@@ -122,7 +122,7 @@ impl Crew {
 ///
 /// # Errors
 /// [`Error::Helped`] at its end, else what went wrong.
-pub(super) fn help<T: Trainable>(task: &T, helper: &dyn Helper, terms: &Terms, seed: u64) -> Result<Error> {
+pub(super) fn help(task: &dyn Trainable, helper: &dyn Helper, terms: &Terms, seed: u64) -> Result<Error> {
     let (mut params, _) = task.start(seed)?;
     params.set_precision(task.settings().precision);
     let mut grads = Params::zeros(params.layout());

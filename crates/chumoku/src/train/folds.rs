@@ -15,38 +15,62 @@ const VALID: usize = 10;
 /// What a model is worth, by names.
 type Figures = Vec<(&'static str, f64)>;
 
-/// The data of each fold: its rows are the test rows, and the rest is divided into training and validation rows. Equal texts are
-/// in one fold, and every class is spread over all.
-fn folds<A: Answer>(data: &TrainingData<A>, folds: usize, seed: u64) -> impl Iterator<Item = TrainingData<A>> {
-    let texts = [&data.train.texts[..], &data.valid.texts].concat();
-    let answers = [&data.train.labels[..], &data.valid.labels].concat();
-    let level = |answer: &A| match answer.number() {
-        Some(_) => answer.numbers().len() as u32,
-        None => answer.numbers().first().copied().unwrap_or_default(),
-    };
-    let levels: Vec<u32> = answers.iter().map(level).collect();
-    // The rows of one part of so many, and the others.
-    let part = move |rows: &[usize], of: usize, part: usize, round: u64, texts: &[String]| -> [Vec<usize>; 2] {
-        let (names, levels): (Vec<&str>, Vec<u32>) = rows.iter().map(|&row| (texts[row].as_str(), levels[row])).unzip();
-        let parts = deal(&names, &levels, of, [seed, round]);
+/// The rows of a fold, as numbers: training, validation and test rows.
+type Division = [Vec<usize>; 3];
+
+/// Divides training and validation rows into folds.
+struct Folds<'a> {
+    texts: Vec<&'a str>,
+    /// The class of each row, or what stands for it.
+    levels: Vec<u32>,
+    count: usize,
+    seed: u64,
+}
+
+impl<'a> Folds<'a> {
+    fn of<A: Answer>(data: &'a TrainingData<A>, count: usize, seed: u64) -> Folds<'a> {
+        let level = |answer: &A| match answer.number() {
+            Some(_) => answer.numbers().len() as u32,
+            None => answer.numbers().first().copied().unwrap_or_default(),
+        };
+        let levels = data.train.labels.iter().chain(&data.valid.labels).map(level).collect();
+        Folds { texts: [data.train.texts(), data.valid.texts()].concat(), levels, count, seed }
+    }
+
+    /// The rows of one part of so many, and the others.
+    fn part(&self, rows: &[usize], of: usize, part: usize, round: u64) -> [Vec<usize>; 2] {
+        let (names, levels): (Vec<&str>, Vec<u32>) =
+            rows.iter().map(|&row| (self.texts[row], self.levels[row])).unzip();
+        let parts = deal(&names, &levels, of, [self.seed, round]);
         let (inside, outside): (Vec<_>, Vec<_>) = rows.iter().zip(parts).partition(|(_, found)| *found == part);
         [inside, outside].map(|rows| rows.into_iter().map(|(row, _)| *row).collect())
+    }
+
+    /// A fold: its rows are the test rows, and the rest is divided into training and validation rows. Equal texts are in one fold,
+    /// and every class is spread over all.
+    fn division(&self, fold: usize) -> Division {
+        let all: Vec<usize> = (0..self.texts.len()).collect();
+        let [test, rest] = self.part(&all, self.count, fold, 0);
+        let [valid, train] = self.part(&rest, VALID, 0, 1);
+        [train, valid, test]
+    }
+}
+
+/// The data of a fold.
+fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) -> TrainingData<A> {
+    let trained = data.train.len();
+    let part = |rows: &Vec<usize>| {
+        let rows = rows.iter().map(|&row| match row.checked_sub(trained) {
+            None => (data.train.texts[row].clone(), data.train.labels[row].clone()),
+            Some(row) => (data.valid.texts[row].clone(), data.valid.labels[row].clone()),
+        });
+        let (texts, labels) = rows.unzip();
+        Rows { texts, labels }
     };
-    let all: Vec<usize> = (0..answers.len()).collect();
+    let [train, valid, test] = division.each_ref().map(part);
     let (labels, scale, columns) = (data.labels.clone(), data.scale.clone(), data.columns.clone());
     let hierarchy = data.hierarchy.clone();
-    (0..folds).map(move |fold| {
-        let [test, rest] = part(&all, folds, fold, 0, &texts);
-        let [valid, train] = part(&rest, VALID, 0, 1, &texts);
-        let rows = |rows: Vec<usize>| Rows {
-            texts: rows.iter().map(|&row| texts[row].clone()).collect(),
-            labels: rows.iter().map(|&row| answers[row].clone()).collect(),
-        };
-        let [train, valid, test] = [train, valid, test].map(rows);
-        let (labels, scale, columns) = (labels.clone(), scale.clone(), columns.clone());
-        let hierarchy = hierarchy.clone();
-        TrainingData { labels, scale, columns, train, valid, test, hierarchy, ..TrainingData::default() }
-    })
+    TrainingData { labels, scale, columns, train, valid, test, hierarchy, ..TrainingData::default() }
 }
 
 /// What each fold's test rows say of training as it is asked for: `train` trains and gives its figures.
@@ -63,10 +87,22 @@ pub(super) fn cross_validate<A: Answer>(
     train: &dyn Fn(&TrainingData<A>, Training<'_>) -> Result<Figures>,
 ) -> Result<Option<Value>> {
     let Some(count) = options.folds else { return Ok(None) };
+    let train = |division: &Division, training: Training<'_>| train(&divided(data, division), training);
+    judge(&Folds::of(data, count, options.seed), options, stop, observe, &train).map(Some)
+}
+
+fn judge(
+    folds: &Folds<'_>,
+    options: &TrainOptions,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+    train: &dyn Fn(&Division, Training<'_>) -> Result<Figures>,
+) -> Result<Value> {
+    let (count, rows) = (folds.count, folds.texts.len());
     let mut figures: Vec<(&str, Vec<f64>)> = Vec::new();
-    for (fold, data) in folds(data, count, options.seed).enumerate() {
-        if data.test.is_empty() || data.train.len() < 2 {
-            let rows = data.train.len() + data.valid.len() + data.test.len();
+    for fold in 0..count {
+        let division = folds.division(fold);
+        if division[2].is_empty() || division[0].len() < 2 {
             return Err(Error::Setting(tr!(
                 "--folds {count}: too few different texts among {rows} rows; give a smaller number",
                 "--folds {count}: {rows} 行では異なるテキストが足りません。もっと小さな数を指定してください"
@@ -87,7 +123,7 @@ pub(super) fn cross_validate<A: Answer>(
             };
             observe(Event::Working(label("fold"), said));
         });
-        let found = train(&data, training)?;
+        let found = train(&division, training)?;
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
@@ -105,7 +141,7 @@ pub(super) fn cross_validate<A: Answer>(
         (name.to_owned(), json!({ "mean": mean, "standard_deviation": deviation, "each": values }))
     };
     let figures: Map<String, Value> = figures.into_iter().map(summary).collect();
-    Ok(Some(json!({ "folds": count, "rows": data.train.len() + data.valid.len(), "figures": figures })))
+    Ok(json!({ "folds": count, "rows": rows, "figures": figures }))
 }
 
 #[cfg(test)]
@@ -126,7 +162,8 @@ mod tests {
             ..TrainingData::default()
         };
         let mut judged = Vec::new();
-        for fold in folds(&data, 5, 1) {
+        let folds = Folds::of(&data, 5, 1);
+        for fold in (0..5).map(|fold| divided(&data, &folds.division(fold))) {
             let texts = |rows: &Rows| rows.texts.iter().cloned().collect::<BTreeSet<_>>();
             let [train, valid, test] = [&fold.train, &fold.valid, &fold.test].map(texts);
             assert!(train.is_disjoint(&test) && valid.is_disjoint(&test) && train.is_disjoint(&valid));

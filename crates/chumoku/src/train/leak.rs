@@ -3,7 +3,7 @@
 use crate::beside::{Read, SideColumn};
 use crate::lang::wording::quoted;
 use crate::ngram::Answer;
-use crate::tr;
+use crate::{sorting, tr};
 use chumoku_text::beside::cells;
 use std::collections::HashMap;
 
@@ -56,8 +56,7 @@ fn share<A: Answer>(column: &SideColumn, cells: &[&str], answers: &[A]) -> Optio
         _ => None,
     };
     let values: Vec<f64> = cells.iter().map(|cell| value(cell)).collect::<Option<_>>()?;
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let order = sorting::indices(values.len(), &|a, b| values[a].total_cmp(&values[b]));
     let size = (values.len() / PIECES).max(PIECE);
     let mut pieces = vec![0; values.len()];
     order.iter().enumerate().for_each(|(place, &row)| pieces[row] = place / size);

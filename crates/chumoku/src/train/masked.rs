@@ -20,7 +20,7 @@ use crate::params::{Layout, Params};
 use crate::pretrained::{MASK, PAD, masked_model_files};
 use crate::scoring::largest;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
-use crate::{Error, ModelKind, Result, tr};
+use crate::{Error, ModelKind, Result, sorting, tr};
 use chumoku_kernels::{Philox, Precision};
 use chumoku_nn::pretrained::ModernBertConfig;
 use chumoku_nn::probability::log_softmax;
@@ -351,8 +351,7 @@ impl Masked<'_> {
             let offsets = Offsets::of_lengths([asked.len()]);
             let logits = self.model.logits(params, Tokens::new(&asked, &offsets), &[at])?;
             let log_p = log_softmax(&logits.row(0).to_vec());
-            let mut order: Vec<usize> = (0..log_p.len()).collect();
-            order.sort_by(|&a, &b| log_p[b].total_cmp(&log_p[a]));
+            let order = sorting::falling(&log_p);
             let text = |ids: &[u32]| self.tokenizer.decode(ids);
             let guess = |&id: &usize| Ok::<_, Error>((text(&[id as u32])?, log_p[id].exp()));
             Ok(Filled {

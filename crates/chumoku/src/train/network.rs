@@ -52,16 +52,52 @@ pub(super) struct Network {
     pub(super) before: Option<TextClassifier>,
 }
 
+/// What a network has to know of training data, whatever their answers are.
+struct Facts<'a> {
+    train: &'a [String],
+    /// The training texts without what stands beside them.
+    texts: Vec<&'a str>,
+    labels: &'a [String],
+    /// Training rows of each class or label.
+    class_rows: Vec<usize>,
+    /// Whether labels do not exclude each other.
+    is_set: bool,
+    reads_pairs: bool,
+    has_columns: bool,
+    /// Whether a model is trained further.
+    is_further: bool,
+}
+
+impl Facts<'_> {
+    fn train(&self) -> Vec<&str> {
+        self.train.iter().map(String::as_str).collect()
+    }
+}
+
 impl Network {
     /// What the options ask for.
     ///
     /// # Errors
     /// If a pretrained encoder cannot be read, or texts cannot be cut into tokens.
     pub(super) fn new<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
+        let facts = Facts {
+            train: &data.train.texts,
+            texts: data.texts_of(&data.train),
+            labels: &data.labels,
+            class_rows: data.class_rows(),
+            is_set: A::IS_SET,
+            reads_pairs: data.reads_pairs(),
+            has_columns: !data.columns.is_empty(),
+            is_further: data.further.is_some(),
+        };
+        Network::of(&facts, options)
+    }
+
+    fn of(data: &Facts<'_>, options: &TrainOptions) -> Result<Network> {
         let _stage = stages::begin(stages::TOKENS);
         let mut network = match &options.from {
             None => Network::from_scratch(data, options)?,
-            Some(folder) if data.further.is_some() => Network::further(data, folder, options)?,
+            Some(folder) if data.is_further => Network::further(data, folder, options)?,
             Some(folder) => Network::pretrained(data, folder, options)?,
         };
         options.set.apply(&mut network.plan);
@@ -69,21 +105,20 @@ impl Network {
         settings.epochs = options.epochs.unwrap_or(settings.epochs);
         settings.precision = options.precision;
         settings.parts = options.parts.unwrap_or(settings.parts);
-        if A::IS_SET {
+        if data.is_set {
             // Each label is a question of its own: there are no rare classes to be made up for, nor others to smooth to.
             settings.label_smoothing = 0.0;
             network.plan.class_weights = None;
         }
         if let Some(weights) = &options.class_weights {
-            network.plan.class_weights = Some(weights.of(data)?);
+            network.plan.class_weights = Some(weights.of_rows(data.labels, &data.class_rows, data.is_set)?);
         }
         Ok(network)
     }
 
     /// A network and a tokenizer of the data's own.
-    fn from_scratch<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
-        let all = data.texts_of(&data.train);
-        let reads_pairs = data.reads_pairs();
+    fn from_scratch(data: &Facts<'_>, options: &TrainOptions) -> Result<Network> {
+        let (all, reads_pairs) = (&data.texts, data.reads_pairs);
         let texts =
             if reads_pairs { all.iter().flat_map(|text| text.split(pair::SEPARATOR)).collect() } else { all.clone() };
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
@@ -95,13 +130,12 @@ impl Network {
         if reads_pairs {
             tokenizer = tokenizer.with_special(&[SEP])?.for_pairs();
         }
-        if !data.columns.is_empty() {
+        if data.has_columns {
             tokenizer = tokenizer.skipping_beside();
         }
-        let rows = tokenizer.encode_all(&all)?;
+        let rows = tokenizer.encode_all(all)?;
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
-        let class_rows = data.class_rows();
-        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: tokenizer.vocab_size() };
+        let shape = Shape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: tokenizer.vocab_size() };
         let mut plan = Plan::new(&shape);
         options.set.shape(&mut plan.model);
         let position = options.set.positions().unwrap_or(options.position);
@@ -122,36 +156,34 @@ impl Network {
     }
 
     /// The encoder of a folder, its tokenizer, and a head that is new.
-    fn pretrained<A: Answer>(data: &TrainingData<A>, folder: &Path, options: &TrainOptions) -> Result<Network> {
+    fn pretrained(data: &Facts<'_>, folder: &Path, options: &TrainOptions) -> Result<Network> {
         let start = Start::read(folder)?;
-        let reads_pairs = data.reads_pairs();
         let mut tokenizer = start.tokenizer.clone();
-        let class_rows = data.class_rows();
-        let mut model = start.origin.classifier(class_rows.len());
-        if reads_pairs {
+        let mut model = start.origin.classifier(data.class_rows.len());
+        if data.reads_pairs {
             tokenizer = for_pairs(tokenizer, &mut model);
         }
-        if !data.columns.is_empty() {
+        if data.has_columns {
             tokenizer = tokenizer.skipping_beside();
         }
-        let rows = tokenizer.encode_all(&data.train.texts())?;
+        let rows = tokenizer.encode_all(&data.train())?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();
-        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: model.vocab_size };
+        let shape = Shape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: model.vocab_size };
         let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit).freezing(options.freeze);
         Ok(Network { tokenizer, rows, plan, start: Some(start), before: None })
     }
 
     /// A model of one's own, with what is new in its last layer.
-    fn further<A: Answer>(data: &TrainingData<A>, folder: &Path, options: &TrainOptions) -> Result<Network> {
+    fn further(data: &Facts<'_>, folder: &Path, options: &TrainOptions) -> Result<Network> {
         let before = TextClassifier::load(folder)?;
         // The form in which one that was fine-tuned is written again.
         let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
         let tokenizer = before.tokenizer.clone();
-        let rows = tokenizer.encode_all(&data.train.texts())?;
+        let rows = tokenizer.encode_all(&data.train())?;
         let frame = if start.is_some() { tokenizer.frame().len() } else { 0 };
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + frame).collect();
-        let class_rows = data.class_rows();
-        let shape = Shape { lengths: &lengths, class_rows: &class_rows, vocab_size: before.config.model.vocab_size };
+        let shape =
+            Shape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: before.config.model.vocab_size };
         let limit = start.as_ref().map_or(before.config.max_tokens(), |start| start.limit);
         let plan = further::plan(&before, &shape, limit).freezing(options.freeze);
         Ok(Network { tokenizer, rows, plan, start, before: Some(before) })

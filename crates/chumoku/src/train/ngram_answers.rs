@@ -170,7 +170,7 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
         data.scale.thresholds.len(),
         env!("CARGO_PKG_VERSION")
     );
-    let names = [super::number::this_model(), super::number::always_median()];
+    let names = [super::labels::this_model(), super::number::always_median()];
     card += &super::number::score_table(&names, (&test, std::slice::from_ref(&median)), part);
     card += &data_section(data, options.seed);
     card += &limits();

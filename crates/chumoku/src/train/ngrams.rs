@@ -279,7 +279,7 @@ pub(super) fn refit<A: Target>(
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
     let num_classes = data.labels.len();
     let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights };
-    let config = NgramConfig { c_grid: vec![c], c_without_validation: c, ..config };
+    (config.c_grid, config.c_without_validation) = (vec![c], c);
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 

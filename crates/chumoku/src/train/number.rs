@@ -4,6 +4,7 @@ use super::card::{how_trained, promises, report_rows, risk_coverage};
 use super::changes::changes_of;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
+use super::labels::this_model;
 use super::names::network_name;
 use super::run::{Ended, plan_json};
 use super::state::Best;
@@ -208,11 +209,6 @@ impl Report<'_> {
         );
         card + &super::card::use_section(data.reads_pairs())
     }
-}
-
-/// The row of the model itself.
-pub(super) fn this_model() -> &'static str {
-    lang().pick("this model", "このモデル")
 }
 
 /// The row of what any model must beat.

@@ -12,7 +12,7 @@ use crate::explain::{Frame, WATCHED};
 use crate::lang::wording::thousands;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
 use crate::params::Params;
-use crate::{Error, Result, stages, tr};
+use crate::{Error, Result, failpoint, stages, tr};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -97,7 +97,7 @@ pub(crate) fn sha256_of_numbers(numbers: &[f32]) -> String {
 
 /// A plan as JSON by way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
 pub(crate) fn plan_json(plan: &impl Serialize) -> Value {
-    serde_json::to_string(plan).and_then(|plan| serde_json::from_str(&plan)).expect("a plan is plain data")
+    serde_json::to_vec(plan).and_then(|plan| serde_json::from_slice(&plan)).expect("a plan is plain data")
 }
 
 /// How a run ended.
@@ -150,12 +150,12 @@ impl Log {
 }
 
 /// The work of a batch; 1 where it is not counted.
-fn work(task: &impl Trainable, batch: &[usize]) -> f64 {
+fn work(task: &dyn Trainable, batch: &[usize]) -> f64 {
     task.work(batch).map_or(1.0, |work| work as f64)
 }
 
-struct Run<'a, T> {
-    task: &'a T,
+struct Run<'a> {
+    task: &'a dyn Trainable,
     seed: u64,
     log: Log,
     checkpoints: PathBuf,
@@ -172,8 +172,8 @@ struct Run<'a, T> {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub(crate) fn run<T: Trainable>(
-    task: &T,
+pub(crate) fn run(
+    task: &dyn Trainable,
     options: &TrainOptions,
     watch: Option<Watch<'_>>,
     out: &Path,
@@ -254,7 +254,7 @@ pub(crate) fn run<T: Trainable>(
     Ok(Ended { state, interrupted })
 }
 
-impl<T: Trainable> Run<'_, T> {
+impl Run<'_> {
     /// Says what is to come, by the steps that `pace` has seen.
     fn announce(&self, state: &State, batches: &[Vec<usize>], pace: &Pace, observe: &mut dyn FnMut(Event<'_>)) {
         let (task, settings) = (self.task, self.task.settings());
@@ -332,6 +332,7 @@ impl<T: Trainable> Run<'_, T> {
                     }
                 }
                 observe(Event::Step { step, loss: smooth, tokens_per_second: tokens as f64 / seconds });
+                failpoint::hit("step");
                 if step.is_multiple_of(50) {
                     self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smooth }))?;
                 }
@@ -395,6 +396,7 @@ impl<T: Trainable> Run<'_, T> {
         self.log.write(line)?;
         self.record(state, &state.average)?;
         observe(Event::Evaluated { epoch, loss, metrics: &metrics, is_best, is_held_out });
+        failpoint::hit("evaluated");
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 use crate::Result;
 use crate::data::normalise;
 use crate::model_folder::{Standing, TRAINED_ON, fault, place_of, read};
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -27,8 +27,8 @@ fn hash(text: &str) -> u64 {
 impl SeenTexts {
     /// Of these texts.
     pub fn of(texts: &[&str]) -> SeenTexts {
-        let mut hashes: Vec<u64> = texts.par_iter().map(|text| hash(text)).collect();
-        hashes.par_sort_unstable();
+        let mut hashes: Vec<u64> = parallel::map(texts, |text| hash(text));
+        hashes.sort_unstable();
         hashes.dedup();
         SeenTexts { hashes }
     }
@@ -44,7 +44,10 @@ impl SeenTexts {
 
     /// How many of these texts are among them.
     pub fn count(&self, texts: &[&str]) -> usize {
-        texts.par_iter().filter(|text| self.hashes.binary_search(&hash(text)).is_ok()).count()
+        parallel::map(texts, |text| self.hashes.binary_search(&hash(text)).is_ok())
+            .into_iter()
+            .filter(|&seen| seen)
+            .count()
     }
 
     /// The bytes of the file.

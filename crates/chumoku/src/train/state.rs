@@ -5,7 +5,7 @@ use super::schedule::learning_rate;
 use crate::params::Params;
 use crate::usual_step;
 use crate::{Error, Result, tr};
-use chumoku_kernels::{AdamW, Precision, adamw_step, move_average, sum_of_squares};
+use chumoku_kernels::{AdamW, Precision, adamw_step, move_average, parallel, sum_of_squares};
 use std::sync::Arc;
 
 /// The end of the names of the parameters that `embedding_rate` is for.
@@ -83,7 +83,7 @@ impl State {
     /// If a gradient is not finite, or steps can no longer be counted: the state is left as it was.
     pub fn apply(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
         // On a thread of the pool: from outside, each parameter's pass would have to wake the pool and wait for it.
-        rayon::scope(|_| self.apply_in_pool(grads, settings, steps))
+        parallel::in_pool(|| self.apply_in_pool(grads, settings, steps))
     }
 
     fn apply_in_pool(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {

@@ -2,7 +2,7 @@
 
 use super::TrainingData;
 use super::markdown::cell;
-use crate::ngram::{Answer, NgramModel};
+use crate::ngram::{Answer, NgramModel, numbers_of};
 use crate::{stages, tr};
 use serde_json::{Map, Value, json};
 
@@ -15,17 +15,19 @@ const TEXTS: usize = 10_000;
 /// For each class or label, the n-grams that speak most for it in its training texts: what the n-gram model adds to its score for
 /// them on average there, less the mean of what it adds to the others.
 pub(super) fn strongest<A: Answer>(model: Option<&NgramModel>, data: &TrainingData<A>) -> Value {
-    let Some(model) = model else { return Value::Null };
+    model.map_or(Value::Null, |model| by_class(model, &data.labels, &data.train.texts, &numbers_of(&data.train.labels)))
+}
+
+fn by_class(model: &NgramModel, labels: &[String], texts: &[String], answers: &[&[u32]]) -> Value {
     let _stage = stages::begin(stages::REPORT);
     let of_class = |found: Vec<(String, f32)>| -> Value {
         found.into_iter().map(|(ngram, strength)| json!({ "ngram": ngram, "strength": strength })).collect()
     };
-    let rows = &data.train;
-    let step = rows.len().div_ceil(TEXTS).max(1);
-    let (texts, answers): (Vec<&str>, Vec<A>) =
-        rows.texts.iter().map(String::as_str).zip(rows.labels.iter().cloned()).step_by(step).unzip();
+    let step = texts.len().div_ceil(TEXTS).max(1);
+    let (texts, answers): (Vec<&str>, Vec<&[u32]>) =
+        texts.iter().map(String::as_str).zip(answers.iter().copied()).step_by(step).unzip();
     let all = model.strongest(&texts, &answers, MOST).into_iter().map(of_class);
-    Value::Object(data.labels.iter().cloned().zip(all).collect::<Map<_, _>>())
+    Value::Object(labels.iter().cloned().zip(all).collect::<Map<_, _>>())
 }
 
 /// The section of the model card.

@@ -19,9 +19,9 @@ use crate::tagger_network::TaggerNetwork;
 use crate::text_tagger::{TaggerConfig, TextTagger, units};
 use crate::{Error, ModelKind, Result, checksum, stages, tr};
 use choose::{Choice, choose};
+use chumoku_kernels::parallel;
 pub use further::TaggerFurther;
 pub use network::TaggerPlan;
-use rayon::prelude::*;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
@@ -115,7 +115,7 @@ impl TaggerData {
             let units = units(row, self.unit);
             Sentence { seen: features(&row.text, &units, self.unit), labels: self.unit_labels(row, &units) }
         };
-        parts.concat().par_iter().map(sentence).collect()
+        parallel::map(&parts.concat(), sentence)
     }
 
     /// The label of each unit of a row.

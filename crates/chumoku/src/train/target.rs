@@ -8,6 +8,7 @@ use super::{Plan, TrainingData};
 use crate::label_blend::{LabelBlend, sigmoid, thresholds};
 use crate::lang::lang;
 use crate::models::Classifier;
+use crate::ngram::Answer;
 use crate::nn::{Mode, Offsets};
 use crate::number::{Measured, NumberBlend};
 use crate::params::Params;
@@ -104,7 +105,7 @@ fn best_micro_f1(logits: &[&[f32]], answers: &[Vec<u32>], labels: usize) -> (f64
     let thresholds = thresholds(&probabilities, answers, labels);
     let blend = LabelBlend { thresholds, ..LabelBlend::attention(labels) };
     let predicted: Vec<Vec<u32>> = probabilities.iter().map(|p| blend.predicted(p)).collect();
-    let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::loss_of(row, answer);
+    let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::loss_of(row, answer, true);
     let loss = logits.iter().zip(answers).map(of_row).sum::<f64>() / answers.len().max(1) as f64;
     (micro_f1(answers, &predicted), loss)
 }
@@ -161,7 +162,7 @@ fn number_error(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Mea
     for (z, answer) in logits.iter().zip(answers) {
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         error += (plain.estimate(&above).score - answer.number).abs();
-        loss += crate::ngram::loss_of(z, answer);
+        loss += crate::ngram::loss_of(z, answer.numbers(), true);
     }
     let rows = answers.len().max(1) as f64;
     (error / rows, loss / rows)

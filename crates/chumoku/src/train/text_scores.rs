@@ -36,14 +36,13 @@ impl TranslationScores {
     pub fn of(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
         let is_unspaced = unspaced_share(references.iter().copied()) > 0.3;
         let bleu = Bleu::new(if is_unspaced { BleuTokenizer::Char } else { BleuTokenizer::V13a });
-        let chrf = Chrf::default();
         let exact = translations.iter().zip(references).filter(|(a, b)| a == b).count();
         Ok(TranslationScores {
             pairs: references.len(),
             bleu: bleu.corpus(translations, &[references])?.score,
             bleu_signature: bleu.signature(1),
-            chrf: chrf.corpus(translations, &[references])?.score,
-            chrf_signature: chrf.signature(1),
+            chrf: Chrf.corpus(translations, &[references])?.score,
+            chrf_signature: Chrf.signature(1),
             exact: exact as f64 / references.len().max(1) as f64,
             cut_sources: 0,
         })

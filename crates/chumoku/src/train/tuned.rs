@@ -4,7 +4,7 @@ use super::markdown::cell;
 use crate::lang::lang;
 use crate::model_folder::TUNE_LOG;
 use crate::scoring::{Difference, Scores};
-use crate::tr;
+use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -121,7 +121,7 @@ fn best_first(tuning: &Value) -> Vec<&Value> {
     let tried = tuning["tried"].as_array().into_iter().flatten();
     let mut trials: Vec<&Value> = tried.filter(|trial| trial["log_loss"].is_number()).collect();
     let loss = |trial: &Value| trial["log_loss"].as_f64().unwrap_or(f64::INFINITY);
-    trials.sort_by(|a, b| loss(a).total_cmp(&loss(b)));
+    sorting::by(&mut trials, |a, b| loss(a).total_cmp(&loss(b)));
     trials
 }
 

@@ -1,5 +1,5 @@
-//! The work of a run, by formula, against the multiply–adds that the kernels count. Alone in its file: the count is of the
-//! whole process.
+//! The work of a run, by formula, against the multiply–adds that the kernels count. The count is of the whole
+//! process, so the test has one of its own.
 
 use chumoku::nn::{Network, PositionKind};
 use chumoku::train::{Event, Rows, Training, TrainingData, train};
@@ -12,14 +12,18 @@ fn reviews(rows: usize, copies: usize) -> TrainingData {
         let texts = part.texts.iter().map(|text| format!("{text} ").repeat(copies));
         Rows { texts: texts.take(rows).collect(), labels: part.labels.iter().copied().take(rows).collect() }
     };
-    TrainingData { train: part(&data.train, rows), valid: part(&data.valid, 20), test: part(&data.test, 20), ..data }
+    TrainingData { train: part(&data.train, rows), valid: part(&data.valid, 10), test: part(&data.test, 10), ..data }
 }
 
 #[test]
 fn the_work_of_a_run_is_foretold() {
+    testkit::alone("estimate::the_work_of_a_run_is_foretold", check_runs);
+}
+
+fn check_runs() {
     for (name, data, network) in [
         ("short rows", reviews(300, 1), Network::Transformer),
-        ("rows of many windows", reviews(30, 300), Network::Transformer),
+        ("rows of many windows", reviews(20, 120), Network::Transformer),
         ("recurrent", reviews(200, 1), Network::Recurrent(Cell::Gru)),
     ] {
         let folder = tempfile::tempdir().unwrap();

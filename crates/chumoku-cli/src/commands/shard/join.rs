@@ -7,7 +7,7 @@ use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
 use chumoku::data::{AtomicOutput, DataError};
 use chumoku::lang::wording::joined;
-use chumoku::tr;
+use chumoku::{sorting, tr};
 use std::io::{BufWriter, Write, stdout};
 
 pub(in crate::commands) fn run(args: &Join) -> anyhow::Result<ExitCode> {
@@ -15,7 +15,7 @@ pub(in crate::commands) fn run(args: &Join) -> anyhow::Result<ExitCode> {
         not_over(shard, [("--out", &args.out)])?;
     }
     let mut shards = args.shards.iter().map(|path| ShardFile::open(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    shards.sort_by_key(|shard| shard.header.shard.at);
+    sorting::by_key(&mut shards, |shard| shard.header.shard.at);
     check_all_there(&shards)?;
     check_one_run(&shards)?;
     let (n, rows) = (shards.len(), shards[0].footer.rows);

@@ -16,7 +16,7 @@ use chumoku::train::{
     Known, Outcome, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::{SideColumn, row, stages, tr};
+use chumoku::{SideColumn, row, sorting, stages, tr};
 use chumoku_view::render;
 use std::io::Write;
 use std::path::Path;
@@ -209,7 +209,7 @@ pub(crate) fn describe(data: &TrainingData) {
     tell(["rows", "行数"], &text);
     let mut counts: Vec<(usize, &str)> =
         data.class_rows().into_iter().zip(data.labels.iter().map(String::as_str)).collect();
-    counts.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+    sorting::by_key(&mut counts, |(n, _)| std::cmp::Reverse(*n));
     let shown: Vec<String> =
         counts.iter().take(6).map(|(n, label)| format!("{} {}", harmless(label), thousands(*n))).collect();
     let more = if counts.len() > 6 {

@@ -9,7 +9,6 @@ use crate::commands::read_options;
 use crate::harmless;
 use crate::progress::tell;
 use crate::report::{fit, label_levels, right, several_labels, sure_answers};
-use chumoku::ModelKind;
 use chumoku::answers::Predictor;
 use chumoku::data::{LabelOptions, LabelSets, ReadOptions, load_label_sets, thousands};
 use chumoku::lang::lang;
@@ -18,6 +17,7 @@ use chumoku::train::{
     Known, LabelScores, NgramLabelsOutcome, Source, SourceData, TrainingData, network_name, train_labels,
     train_ngram_labels,
 };
+use chumoku::{ModelKind, sorting};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -101,7 +101,7 @@ fn describe(data: &TrainingData<Vec<u32>>) {
         tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
     tell(["rows", "行数"], &text);
     let mut counts: Vec<(usize, &String)> = data.class_rows().into_iter().zip(&data.labels).collect();
-    counts.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+    sorting::by_key(&mut counts, |(n, _)| std::cmp::Reverse(*n));
     let shown: Vec<String> =
         counts.iter().take(6).map(|(n, label)| format!("{} {}", harmless(label), thousands(*n))).collect();
     let more = if counts.len() > 6 { lang().pick(", …", "、…") } else { "" };

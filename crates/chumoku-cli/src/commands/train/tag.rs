@@ -10,7 +10,7 @@ use crate::{ExitCode, Usage, harmless};
 use chumoku::data::{LabelOptions, ReadOptions, SpanUnit, SpannedTexts, load_spans, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{Known, Source, SourceData, SpanScore, SpanScores, TaggerData, train_tagger};
-use chumoku::{ModelKind, tr};
+use chumoku::{ModelKind, sorting, tr};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
@@ -134,7 +134,7 @@ fn describe(train: &SpannedTexts, data: &TaggerData) {
         Some(_) => found.into_iter().collect(),
         None => train.kinds().into_iter().collect(),
     };
-    kinds.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
+    sorting::by_key(&mut kinds, |(name, n)| (std::cmp::Reverse(*n), *name));
     let shown: Vec<String> =
         kinds.iter().take(12).map(|(name, n)| format!("{} {}", harmless(name), thousands(*n))).collect();
     let more = if kinds.len() > 12 { ", …" } else { "" };

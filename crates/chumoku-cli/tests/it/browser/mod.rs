@@ -4,6 +4,7 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by tests")]
 
+use crate::common::PATIENCE;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -15,8 +16,6 @@ use std::time::{Duration, Instant};
 
 /// One browser at a time: they are large, and the machine may be small.
 static TURN: Mutex<()> = Mutex::new(());
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one tab; ended when dropped.
 pub struct Browser {
@@ -215,6 +214,15 @@ impl Browser {
         }
     }
 
+    /// Waits until what moves on the page has come to its end, and all is drawn as it is then.
+    #[track_caller]
+    pub fn settles(&mut self) {
+        self.eval(
+            "Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().endTime < Infinity).map(a => a.finished\
+             .catch(() => null))).then(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1)))))",
+        );
+    }
+
     /// Presses a key, such as `Tab`, `Shift+Tab`, `Ctrl+Enter` or `ArrowRight`.
     #[track_caller]
     pub fn press(&mut self, name: &str) {
@@ -332,7 +340,7 @@ impl Browser {
         let (width, height) = (size[0].as_u64().unwrap(), size[1].as_u64().unwrap());
         let mut metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.call("Emulation.setDeviceMetricsOverride", metrics.clone());
-        std::thread::sleep(Duration::from_millis(300));
+        self.settles();
         let shot = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true }));
         std::fs::write(file, bytes_of(shot["data"].as_str().unwrap())).unwrap();
         metrics["height"] = 900.into();

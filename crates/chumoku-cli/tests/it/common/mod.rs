@@ -2,12 +2,16 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
 
+mod cache;
+
+use chumoku::failpoint::VARIABLE;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A folder of files for one test; commands run in it, so that paths in messages are as a user would type them.
@@ -29,34 +33,41 @@ pub struct Run {
 }
 
 impl Place {
-    /// Runs a command with `--resume`, killing it again and again, until it comes to its end.
+    /// Runs a training command that is killed at one failpoint after the other, and goes on with `--resume` until it comes to
+    /// its end.
+    ///
+    /// The kills are in the middle of an epoch, in each file of the first checkpoint, before that is in its place, in the
+    /// second checkpoint, in an epoch that goes on from the first, when the model is written, and while it moves to its place.
     pub fn run_in_spite_of_kills(&self, args: &[&str]) {
-        let times = [150, 400, 700, 1000, 1300].into_iter().chain((0..40).map(|i| 1000 + 300 * i));
-        for (kills, milliseconds) in times.enumerate() {
-            let mut command = self.command(args);
-            if kills > 0 {
-                command.arg("--resume");
-            }
-            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            let start = Instant::now();
-            let ended = loop {
-                if let Some(status) = child.try_wait().unwrap() {
-                    break Some(status);
-                }
-                if start.elapsed() > Duration::from_millis(milliseconds) {
-                    child.kill().unwrap();
-                    child.wait().unwrap();
-                    break None;
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            };
-            if let Some(status) = ended {
-                assert!(status.success());
-                assert!(kills > 0, "the run is too quick to be killed");
+        const FIRST: [&str; 4] = ["step:2", "write:1", "write:2", "rename:1"];
+        const LATER: [&str; 4] = ["write:3", "step:1", "publish", "settle:2"];
+        let resumed = [args, &["--resume"]].concat();
+        if testkit::exhaustive("chumoku-cli") {
+            let ended =
+                (1..).find(|n| !self.is_killed_at(&format!("any:{n}"), if *n > 1 { &resumed[..] } else { args }));
+            return assert!(ended > Some(8), "the run passes few failpoints: {ended:?}");
+        }
+        let mut kills = 0;
+        for point in FIRST.iter().chain(&LATER) {
+            if !self.is_killed_at(point, if kills > 0 { &resumed[..] } else { args }) {
+                // A short run may have no second checkpoint, and no more epochs.
+                assert!(kills >= FIRST.len(), "{point} is not reached");
                 return;
             }
+            kills += 1;
         }
-        panic!("the run does not get on");
+        self.run(&resumed).ok();
+    }
+
+    /// Runs a command that is killed at a failpoint (`NAME:N`, see `chumoku::failpoint`); `false` if it comes to its end
+    /// before, which must be a success.
+    #[track_caller]
+    pub fn is_killed_at(&self, point: &str, args: &[&str]) -> bool {
+        let mut command = self.command(args);
+        let run = Run::of(command.env(VARIABLE, format!("{point}=abort")).output().unwrap());
+        let killed = run.code == -1;
+        assert!(killed || run.code == 0, "{point}, {args:?}: {run:#?}");
+        killed
     }
 
     pub fn new() -> Place {
@@ -109,13 +120,19 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chumoku"));
         command.args(args).current_dir(&self.root).stdin(Stdio::null());
         let colours = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLORTERM", "RUST_BACKTRACE"];
-        for name in colours.iter().chain(&["LC_ALL", "LC_MESSAGES", "LANG"]) {
+        for name in colours.iter().chain(&["LC_ALL", "LC_MESSAGES", "LANG", VARIABLE]) {
             command.env_remove(name);
         }
         command
     }
 
+    /// Runs the command. A training that this program has done before is not done again (see `cache.rs`); a test whose
+    /// subject is how a training runs calls [`Place::run_anew`].
     pub fn run(&self, args: &[&str]) -> Run {
+        self.run_cached(args)
+    }
+
+    pub fn run_anew(&self, args: &[&str]) -> Run {
         Run::of(self.command(args).output().unwrap())
     }
 
@@ -132,9 +149,11 @@ impl Place {
         Run::of(output)
     }
 
-    /// Watching its memory.
+    /// Runs a command that is held at its end, when the system says what it held at the most.
     pub fn run_watched(&self, args: &[&str]) -> Run {
+        let hold = Hold::at("exit");
         let mut command = self.command(args);
+        command.envs([hold.variable()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Read as it comes: a full pipe would stop the command.
         let pipes: [Box<dyn Read + Send>; 2] =
@@ -146,18 +165,16 @@ impl Place {
                 bytes
             })
         });
-        let status = format!("/proc/{}/status", child.id());
-        let mut peak = None;
-        while child.try_wait().unwrap().is_none() {
-            let text = fs::read_to_string(&status).unwrap_or_default();
-            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-            peak = peak.max(kilobytes.map(|n| n << 10));
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let peak = match hold.is_reached_by(&mut child) {
+            true => fs::read_to_string(format!("/proc/{}/status", child.id())).ok(),
+            false => None,
+        };
+        let line = peak.as_ref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("VmHWM:")));
+        let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        hold.release();
         let status = child.wait().unwrap();
         let [stdout, stderr] = readers.map(|reader| reader.join().unwrap());
-        Run { peak_bytes: peak, ..Run::of(Output { status, stdout, stderr }) }
+        Run { peak_bytes: kilobytes.map(|n| n << 10), ..Run::of(Output { status, stdout, stderr }) }
     }
 
     /// A shell command in which `chumoku` is the program under test.
@@ -180,6 +197,20 @@ impl Place {
             args.extend(["--epochs", "2"]);
         }
         self.run(&args).ok()
+    }
+
+    /// Trains a small language model, `lm`.
+    pub fn train_language_model(&self) {
+        self.write("plays.txt", "to be or not to be, that is the question\n".repeat(200));
+        self.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
+    }
+
+    /// Trains a small translator, `turn`, which turns numbers around.
+    pub fn train_translator(&self) {
+        let pairs: Vec<String> = (100..400).map(|i| i.to_string()).collect();
+        self.write("pairs.a", pairs.join("\n"));
+        self.write("pairs.b", pairs.iter().map(|p| p.chars().rev().collect::<String>()).collect::<Vec<_>>().join("\n"));
+        self.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
     }
 
     /// Every file below the folder with what it holds (of large files, their size and time).
@@ -233,12 +264,81 @@ impl Place {
     #[track_caller]
     pub fn refuses(&self, args: &[&str], words: &[&str]) -> Run {
         let before = self.contents();
-        let run = self.run(args);
+        let run = self.run_anew(args);
         assert_eq!(run.code, 2, "{args:?}: {run:#?}");
         run.has_one_error(words);
         assert_eq!(run.stdout, "", "{args:?}");
         assert_eq!(self.contents(), before, "{args:?} changed files");
         run
+    }
+}
+
+/// How long anything is waited for: it comes in a moment on a machine with nothing else to do.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A failpoint that holds a program until the test lets it go on.
+pub struct Hold {
+    point: String,
+    file: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Hold {
+    /// At `NAME:N` of `chumoku::failpoint`, or later.
+    pub fn at(point: &str) -> Hold {
+        let folder = tempfile::tempdir().unwrap();
+        let hold = Hold { point: point.to_owned(), file: folder.path().join("hold"), _folder: folder };
+        hold.again();
+        hold
+    }
+
+    /// What the environment of the program must hold.
+    pub fn variable(&self) -> (&'static str, String) {
+        (VARIABLE, format!("{}=hold:{}", self.point, self.file.display()))
+    }
+
+    /// Waits until the program is held.
+    #[track_caller]
+    pub fn is_reached(&self) {
+        wait_until(&self.point, || self.is_full());
+    }
+
+    /// Waits until a program is held, or has ended: then `false`.
+    #[track_caller]
+    pub fn is_reached_by(&self, child: &mut Child) -> bool {
+        // However long it works: one or the other comes.
+        while !self.is_full() {
+            if child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
+    /// Whether the program is, or was, held.
+    pub fn is_full(&self) -> bool {
+        fs::metadata(&self.file).is_ok_and(|told| told.len() > 0)
+    }
+
+    /// Lets the program go on, now and at later passes.
+    pub fn release(&self) {
+        fs::remove_file(&self.file).unwrap();
+    }
+
+    /// Holds it at the next pass, after it was released.
+    pub fn again(&self) {
+        fs::write(&self.file, "").unwrap();
     }
 }
 
@@ -253,6 +353,18 @@ impl Run {
     pub fn ok(self) -> Run {
         assert!(self.code == 0 && !self.stderr.contains("error:"), "{self:#?}");
         self
+    }
+
+    /// Whether a picture was not drawn because no installed font has its letters, which is said aloud.
+    pub fn lacks_a_font(&self) -> bool {
+        let lacks = self.code == 2
+            && ["no font is installed", "no installed font has", "フォントがありません"]
+                .iter()
+                .any(|said| self.stderr.contains(said));
+        if lacks {
+            eprintln!("\nSKIPPED: no installed font has these letters: {}\n", self.stderr);
+        }
+        lacks
     }
 
     /// Asserts that standard error ends with one line of error, readable by someone tired: it holds all of `words`,
@@ -291,6 +403,16 @@ impl Run {
     pub fn json_lines(&self) -> Vec<serde_json::Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
+}
+
+/// The path of a small model, which tests only read.
+pub fn model() -> &'static str {
+    static MODEL: OnceLock<String> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let place = Place::shared("small");
+        place.train_small("model", &[]);
+        place.path("model").display().to_string()
+    })
 }
 
 /// The first `n` built-in training reviews: (text, label).

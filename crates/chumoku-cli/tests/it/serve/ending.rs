@@ -1,12 +1,13 @@
 //! Told to end, the service answers what it has taken, and nothing keeps it.
 
-use crate::common::reviews;
+use crate::common::{reviews, wait_until};
 use crate::serve::place;
 use crate::service::{PATIENCE, Server, read, request};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -17,39 +18,36 @@ fn told_to_end_it_answers_what_it_has_taken() {
     let body = request("/predict", json!({ "inputs": text }).to_string().as_bytes());
     let expected = server.sends(&body).body;
     let idle = server.connect();
+    let all = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..8)
         .map(|_| {
-            let (mut stream, body, expected) = (server.connect(), body.clone(), expected.clone());
+            let (mut stream, body, expected, all) = (server.connect(), body.clone(), expected.clone(), all.clone());
             std::thread::spawn(move || {
-                let mut answered = 0;
-                loop {
-                    // Once a connection is told to close, no more is sent on it; until then every request is answered.
-                    stream.write_all(&body).unwrap();
-                    let reply = read(&mut stream).expect("every request is answered");
+                // Every request that is taken is answered. A connection that stands idle while the service ends, because its
+                // client is slow, ends with it.
+                while stream.write_all(&body).is_ok() {
+                    let Some(reply) = read(&mut stream) else { break };
                     assert_eq!(reply.body, expected);
-                    answered += 1;
+                    all.fetch_add(1, Relaxed);
+                    // Once it is told to close, no more is sent on it.
                     if reply.head.to_lowercase().contains("connection: close") {
-                        return answered;
+                        break;
                     }
                 }
             })
         })
         .collect();
     // Half a request, whose rest comes later.
-    let mut late = server.connect();
-    late.write_all(&body[..body.len() - 5]).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    let mut late = server.begins(&body);
+    wait_until("some answers", || all.load(Relaxed) > 40);
     server.signal("TERM");
     server.hears("\"event\":\"ending\"");
     // No new connections, though it is not at its end.
-    let until = Instant::now() + PATIENCE;
-    while TcpStream::connect(&server.address).is_ok() {
-        assert!(Instant::now() < until, "connections are still taken");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    late.write_all(&body[body.len() - 5..]).unwrap();
+    wait_until("no more connections", || TcpStream::connect(&server.address).is_err());
+    late.write_all(&body[body.len() - 3..]).unwrap();
     assert_eq!(read(&mut late).expect("an answer").body, expected);
-    let answered: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    let answered = all.load(Relaxed);
     assert_eq!(server.ends(), 0, "{:#?}", server.said());
     drop(idle);
     // The log knows of all of them, with the first and the late one.
@@ -77,7 +75,7 @@ fn what_is_asked_at_the_end_is_told_of_it() {
         reply
     };
     // A connection is kept for a third of a second, which a busy machine may let pass.
-    let reply = (0..5).find_map(|_| asks()).expect("an answer").is(503, "Unhealthy");
+    let reply = (0..50).find_map(|_| asks()).expect("an answer").is(503, "Unhealthy");
     let head = reply.head.to_lowercase();
     assert!(head.contains("connection: close") && head.contains("retry-after: "), "{reply:?}");
 }
@@ -99,7 +97,7 @@ fn what_does_not_come_to_its_end_is_left() {
 
 #[test]
 fn a_second_signal_does_not_wait() {
-    let mut server = Server::start(place(), &["ngrams", "--read-timeout", "120s", "--drain-timeout", "120s"]);
+    let mut server = Server::start(place(), &["ngrams"]);
     let mut half = server.connect();
     half.write_all(&request("/predict", b"{}")[..40]).unwrap();
     // Taken, as this one came later.
@@ -113,21 +111,19 @@ fn a_second_signal_does_not_wait() {
 #[test]
 fn clients_that_come_and_come_do_not_keep_it() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
-    let is_over = AtomicBool::new(false);
+    let (until, count) = (Instant::now() + PATIENCE, AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while !is_over.load(Relaxed) && TcpStream::connect(&server.address).is_ok() {
-                    std::thread::yield_now();
-                }
-            });
-        }
-        std::thread::sleep(Duration::from_millis(100));
+        let come = || {
+            while TcpStream::connect(&server.address).is_ok() {
+                count.fetch_add(1, Relaxed);
+                assert!(Instant::now() < until, "connections are still taken");
+                std::thread::yield_now();
+            }
+        };
+        let clients = [come; 4].map(|come| scope.spawn(come));
+        wait_until("some connections", || count.load(Relaxed) > 100);
         server.signal("TERM");
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(&server.address).is_ok() && Instant::now() < until {}
-        is_over.store(true, Relaxed);
-        assert!(Instant::now() < until, "connections are still taken");
+        clients.into_iter().for_each(|client| client.join().unwrap());
     });
     assert_eq!(server.ends(), 0);
 }

@@ -1,12 +1,12 @@
 //! Models that are read again while the service answers.
 
-use crate::common::Place;
+use crate::common::{Hold, Place};
 use crate::serve::place;
-use crate::service::{PATIENCE, Server};
+use crate::service::Server;
 use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[test]
 fn models_are_read_again_and_bad_ones_are_not() {
@@ -28,19 +28,23 @@ fn models_are_read_again_and_bad_ones_are_not() {
     place.copy(&place.path("other"), "bad");
     place.write("bad/model.safetensors", b"no weights");
     swap("bad");
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (server, asked, first, next) = (&server, &asked, &first, &next);
+        let (server, asked, first, next, is_over) = (&server, &asked, &first, &next, &is_over);
         let client = scope.spawn(move || {
-            let (mut seen, mut count) = (Vec::new(), 0);
-            while count < 2000 && seen.len() < 2 {
+            let mut seen = Vec::new();
+            loop {
+                // Asked after the new model is there, it is what answers.
+                let is_last = is_over.load(Relaxed);
                 let found = server.asks("/predict", asked);
                 assert!(found == *first || found == *next, "{found}");
                 if seen.last() != Some(&found) {
                     seen.push(found);
                 }
-                count += 1;
+                if is_last {
+                    return seen;
+                }
             }
-            seen
         });
         server.signal("HUP");
         let line = server.hears("the old model is kept");
@@ -49,6 +53,7 @@ fn models_are_read_again_and_bad_ones_are_not() {
         swap("other");
         server.signal("HUP");
         server.hears("new model (classifier)");
+        is_over.store(true, Relaxed);
         let seen = client.join().unwrap();
         assert_eq!(seen, [first.clone(), next.clone()]);
     });
@@ -60,46 +65,23 @@ fn models_are_read_again_and_bad_ones_are_not() {
     assert_eq!(server.ends(), 0);
 }
 
-/// The same model under many names, so that reading all of them takes a while.
-fn many(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("m{number}=model")).collect()
-}
-
-/// Signals that a process catches, as the system has them.
-fn caught(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
-    u64::from_str_radix(line.trim(), 16).unwrap_or(0)
-}
-
 #[test]
 fn a_signal_to_read_again_is_kept_while_models_are_read() {
-    const HANGUP: u64 = 1;
     let place = Place::new();
-    place.copy(&self::place().path("reviews"), "model");
-    if caught(std::process::id()) == 0 {
-        // Not a system that tells.
-        return;
-    }
-    let models = many(60);
-    let mut args = vec!["serve", "--port", "0"];
-    args.extend(models.iter().map(String::as_str));
-    let mut child = place.command(&args).stderr(Stdio::piped()).spawn().unwrap();
-    let until = Instant::now() + PATIENCE;
-    while caught(child.id()) >> (HANGUP - 1) & 1 == 0 {
-        assert!(Instant::now() < until);
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    place.copy(&self::place().path("ngrams"), "model");
+    let hold = Hold::at("load");
+    let mut command = place.command(&["serve", "--port", "0", "model"]);
+    let mut child = command.envs([hold.variable()]).stderr(Stdio::piped()).spawn().unwrap();
     let id = child.id().to_string();
-    let kill = |name: &str| {
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-        Instant::now()
-    };
-    let signalled = kill("-HUP");
+    let kill = |name: &str| assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    assert!(hold.is_reached_by(&mut child));
+    // It would end a process that does not keep it.
+    kill("-HUP");
+    hold.release();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let first = lines.next().expect("it is still there");
-    assert!(first.contains("http://") && signalled.elapsed() > Duration::from_millis(20), "{first}");
-    assert!(lines.any(|line| line.contains("m59: unchanged")));
+    assert!(first.contains("http://"), "{first}");
+    assert!(lines.any(|line| line.contains("model: unchanged")));
     kill("-TERM");
     assert!(child.wait().unwrap().success());
 }
@@ -107,22 +89,15 @@ fn a_signal_to_read_again_is_kept_while_models_are_read() {
 #[test]
 fn the_end_does_not_wait_for_models_that_are_read() {
     let place = Place::new();
-    place.copy(&self::place().path("reviews"), "model");
-    // Reading them takes a while, on any machine.
-    let models = many(200);
-    let last = format!("{}: new model", models.last().unwrap().split_once('=').unwrap().0);
-    let mut server = Server::start(&place, &models.iter().map(String::as_str).collect::<Vec<_>>());
+    place.copy(&self::place().path("ngrams"), "model");
+    // Two are read at first, and one again.
+    let hold = Hold::at("load:4");
+    let mut server = Server::held(&place, &["a=model", "b=model"], &hold);
     place.write("model/changed", "");
     server.signal("HUP");
-    server.hears(&last);
-    place.write("model/changed", "again");
-    let before = server.said().len();
-    server.signal("HUP");
-    while server.said().len() == before {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    server.hears("a: new model");
+    hold.is_reached();
     server.signal("TERM");
     assert_eq!(server.ends(), 0);
-    let read = server.said()[before..].iter().filter(|line| line.contains("new model")).count();
-    assert!((1..models.len()).contains(&read), "{read} of {} models", models.len());
+    assert!(!server.said().iter().any(|line| line.contains("b: new model")), "{:#?}", server.said());
 }

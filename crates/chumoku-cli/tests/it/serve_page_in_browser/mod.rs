@@ -11,14 +11,13 @@ mod whole;
 mod written;
 
 use crate::browser::Browser;
-use crate::common::Place;
-use crate::service::{PATIENCE, Server};
+use crate::common::{Hold, Place, wait_until};
+use crate::service::Server;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 /// A folder with a model of each kind.
 fn place() -> &'static Place {

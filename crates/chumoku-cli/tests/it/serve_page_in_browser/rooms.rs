@@ -54,11 +54,9 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
         "Input.dispatchKeyEvent",
         json!({ "type": "keyDown", "key": ".", "code": "Period", "windowsVirtualKeyCode": 190, "text": "." }),
     );
-    let until = Instant::now() + PATIENCE;
-    while in_frame(&mut browser, "document.getElementById('head-now').textContent") == head {
-        assert!(Instant::now() < until, "the key does nothing in the frame");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("another head in the frame", || {
+        in_frame(&mut browser, "document.getElementById('head-now').textContent") != head
+    });
     let chosen = in_frame(&mut browser, "document.getElementById('head-now').textContent");
     browser.eval("document.getElementById('text-in').focus()");
     browser.press("End");
@@ -230,11 +228,7 @@ fn a_table_is_classified_and_downloaded() {
     browser.tab_to("table-save");
     browser.press("Enter");
     let file = downloads.join("table-reviews.csv");
-    let until = Instant::now() + PATIENCE;
-    while !file.is_file() {
-        assert!(Instant::now() < until, "nothing is downloaded");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_until("the download", || file.is_file());
     let saved = fs::read_to_string(&file).unwrap();
     let answers = server.asks(
         "/predict",
@@ -251,8 +245,16 @@ fn a_table_is_classified_and_downloaded() {
     assert!(saved.starts_with(&expected), "{}\n{expected}", &saved[..expected.len().min(saved.len())]);
     assert_eq!(saved.matches("Good film number").count(), 70);
     assert!(!saved.contains(",,\r\nr"), "a row has no answer: {saved}");
-    // Pairs, and a cancel in between.
-    browser.scroll_up();
+    assert_quiet(&mut browser, &server);
+}
+
+#[test]
+fn a_table_is_stopped_and_goes_on() {
+    // After two parts of it.
+    let hold = Hold::at("short-work:3");
+    let server = Server::held(place(), &ALL, &hold);
+    let Some(mut browser) = visit(&server, "en") else { return };
+    enter(&mut browser, "table");
     choose(&mut browser, "table-model", "pairs");
     browser.tab_to("table-in");
     let rows = (0..20_000).map(|i| format!("A dog runs on day {i}.\tA dog sings.\n")).collect::<String>();
@@ -266,6 +268,7 @@ fn a_table_is_classified_and_downloaded() {
     browser.tab_to("table-cancel");
     browser.press("Enter");
     browser.until("document.getElementById('table-progress-said').textContent.startsWith('Stopped after')");
+    hold.release();
     let before = browser.eval("document.getElementById('table-progress').value").as_u64().unwrap();
     assert!(before > 0 && before < 20_000, "{before}");
     browser.until("document.activeElement.id === 'table-go' && document.activeElement.textContent === 'Go on'");

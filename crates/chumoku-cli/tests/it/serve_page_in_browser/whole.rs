@@ -58,11 +58,10 @@ fn both_languages_and_themes_at_every_width() {
             browser.until(&format!("document.documentElement.dataset.theme === '{scheme}'"));
             for room in ["text", "two", "translation", "writing", "table"] {
                 enter(&mut browser, room);
-                std::thread::sleep(Duration::from_millis(400));
-                let wide = browser.eval("document.documentElement.scrollWidth");
-                assert!(wide.as_u64().unwrap() <= u64::from(width), "{room} at {width}: {wide}");
-                let light = browser.text("getComputedStyle(document.body).backgroundColor");
-                assert_eq!(light, if scheme == "light" { "rgb(245, 244, 240)" } else { "rgb(17, 21, 27)" });
+                browser.until(&format!("document.documentElement.scrollWidth <= {width}"));
+                let light = if scheme == "light" { "rgb(245, 244, 240)" } else { "rgb(17, 21, 27)" };
+                browser.until(&format!("getComputedStyle(document.body).backgroundColor === '{light}'"));
+                browser.settles();
                 browser.picture(&folder.join(format!("serve-{room}-{language}-{scheme}-{width}.png")));
             }
         }

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by tests")]
 
-use super::common::Place;
+pub use super::common::PATIENCE;
+use super::common::{Hold, Place, wait_until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,9 +11,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// How long anything is waited for that comes in a moment on a machine with nothing else to do.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A service on a port of its own; killed when dropped.
 pub struct Server {
@@ -36,11 +34,20 @@ impl Server {
     }
 
     pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
-        let port: &[&str] = if args.contains(&"--port") { &[] } else { &["--port", "0"] };
-        let args = [&["serve", "--threads", "1"], port, args].concat();
+        // Nothing ends for its time unless a test says so, nor on a machine that is busy.
+        let usual = ["--port", "--read-timeout", "--wait-timeout", "--compute-timeout", "--drain-timeout"];
+        let usual = usual.into_iter().filter(|flag| !args.contains(flag));
+        let usual: Vec<&str> = usual.flat_map(|flag| [flag, if flag == "--port" { "0" } else { "1h" }]).collect();
+        let args = [&["serve", "--threads", "1"], &usual[..], args].concat();
         let mut command = place.command(&args);
         command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied());
         Server::of(&mut command)
+    }
+
+    /// One that is held at a failpoint.
+    pub fn held(place: &Place, args: &[&str], hold: &Hold) -> Server {
+        let (name, value) = hold.variable();
+        Server::with(place, args, &[(name, &value)])
     }
 
     /// That which a command starts, on whatever port.
@@ -66,8 +73,12 @@ impl Server {
                 return line;
             }
             assert!(Instant::now() < until, "nobody says {word}: {:#?}", self.said());
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn said(&self) -> Vec<String> {
@@ -92,11 +103,7 @@ impl Server {
     /// Waits until `/metrics` has a number.
     #[track_caller]
     pub fn comes_to(&self, line: &str, number: u64) {
-        let until = Instant::now() + PATIENCE;
-        while self.counts(line) != number {
-            assert!(Instant::now() < until, "{line} does not come to {number}: {}", self.get("/metrics").body);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(&format!("{line} {number}"), || self.counts(line) == number);
     }
 
     pub fn signal(&self, name: &str) {
@@ -107,15 +114,13 @@ impl Server {
     /// The exit code, once it has ended.
     #[track_caller]
     pub fn ends(&mut self) -> i32 {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                self.reader.take().into_iter().for_each(|reader| reader.join().unwrap());
-                return status.code().unwrap_or(-1);
-            }
-            assert!(Instant::now() < until, "it does not end: {:#?}", self.said());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut status = None;
+        wait_until("the end of the service", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        self.reader.take().into_iter().for_each(|reader| reader.join().unwrap());
+        status.unwrap().code().unwrap_or(-1)
     }
 
     /// A connection; those that are asked for one after the other are taken in that order.
@@ -148,10 +153,21 @@ impl Server {
     /// Waits until a request is taken, after more connections were open than may be.
     #[track_caller]
     pub fn has_room_again(&self) {
-        let until = Instant::now() + PATIENCE;
-        while self.get("/health").status != 200 {
-            assert!(Instant::now() < until, "no room again");
-        }
+        wait_until("room for a request", || self.get("/health").status == 200);
+    }
+
+    /// Sends a request but for its last three bytes, whose body is being read now.
+    #[track_caller]
+    pub fn begins(&self, bytes: &[u8]) -> TcpStream {
+        let at = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let mut stream = self.connect();
+        // Who expects to be told to go on is told when somebody reads.
+        stream.write_all(&[&bytes[..at], b"\r\nExpect: 100-continue\r\n\r\n"].concat()).unwrap();
+        let mut told = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+        stream.read_exact(&mut told).unwrap();
+        assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(&bytes[at + 4..bytes.len() - 3]).unwrap();
+        stream
     }
 
     /// The answer's JSON, which must be a success.

@@ -9,22 +9,21 @@
 mod tiles;
 mod vectors;
 
+use super::any::AnyAttention;
 use super::engine::{Columns, GRAIN, KEYS, Matrix, STRIDE, Span};
 use super::finish::{Results, scale};
-use super::heads::Heads;
 use super::operands::Line;
 use super::plan::AttentionPlan;
-use super::problem::Attention;
+use super::problem::Problem;
 use super::registers::Registers;
 use super::softmax::{Running, SoftmaxRow};
 use super::transform::Transform;
 use crate::isa::{self, Isa, Op, Simd, dispatch};
 use crate::memory::{Buffer, Scratch};
-use crate::narrow::Narrow;
-use crate::number::Element;
+use crate::narrow::Numbers;
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
-use vectors::{Ahead, dots, has_room, weigh};
+use vectors::{Ahead, Dots, Rows, Weigh};
 
 /// Keys of a chunk. Results depend on it.
 const CHUNK: usize = 4 * KEYS;
@@ -33,21 +32,21 @@ const CHUNK: usize = 4 * KEYS;
 const FAR: usize = 1 << 20;
 
 /// The keys that the query of sequence `s` sees, in chunks.
-fn chunks_of<T: Element>(args: &Attention<T>, s: usize) -> impl Iterator<Item = Range<usize>> + use<T> {
+fn chunks_of(args: &Problem<f32>, s: usize) -> impl Iterator<Item = Range<usize>> + use<> {
     let seen = args.range(s, 0);
     let first = if seen.is_empty() { seen.end } else { seen.start / CHUNK * CHUNK };
     (first..seen.end).step_by(CHUNK).map(move |start| seen.start.max(start)..seen.end.min(start + CHUNK))
 }
 
 /// Whether scores are computed in tiles: of bf16 keys, whose rows are whole steps.
-fn has_tiles<T: Narrow>(args: &Attention<T>) -> bool {
+fn has_tiles(args: &AnyAttention) -> bool {
     const STEP: usize = 32;
-    T::IS_BF16 && args.query.dim().is_multiple_of(STEP) && isa::active() == Isa::Amx
+    matches!(args.key.numbers, Numbers::Bf16(_)) && args.query.dim().is_multiple_of(STEP) && isa::active() == Isa::Amx
 }
 
 /// What `args` runs on, if every sequence has one query.
-pub(super) fn explain<T: Narrow>(args: &Attention<T>) -> Option<AttentionPlan> {
-    let sequences = args.query.sequences();
+pub(super) fn explain(args: &AnyAttention) -> Option<AttentionPlan> {
+    let sequences = args.query.layout.count();
     if sequences == 0 || !(0..sequences).all(|s| args.decodes(s)) {
         return None;
     }
@@ -58,7 +57,7 @@ pub(super) fn explain<T: Narrow>(args: &Attention<T>) -> Option<AttentionPlan> {
         isa: isa::active(),
         tile: (args.group(), CHUNK),
         terms: usize::from(has_tiles),
-        tasks: chunks.sum::<usize>() * args.key.heads(),
+        tasks: chunks.sum::<usize>() * args.key.layout.heads,
         scratch_bytes: args.group() * (args.query.dim() + 16 + STRIDE) * 4,
         reason: "each sequence has one query: the keys are shared among tasks, and keys and values read where they lie",
     })
@@ -87,13 +86,13 @@ struct ChunkState {
 }
 
 /// The sequences of one query.
-pub(super) fn decode<T: Narrow>(results: &Results<T>) {
+pub(super) fn decode(results: &Results) {
     let args = results.args;
     let (group, value_dim) = (args.group(), args.value.dim());
     let mut chunks = Vec::new();
     let mut heads = Vec::new();
-    for sequence in (0..args.query.sequences()).filter(|&s| args.decodes(s)) {
-        for key_head in 0..args.key.heads() {
+    for sequence in (0..args.query.layout.count()).filter(|&s| args.decodes(s)) {
+        for key_head in 0..args.key.layout.heads {
             let first = chunks.len();
             chunks.extend(chunks_of(args, sequence).map(|keys| Chunk { sequence, key_head, keys }));
             heads.push(Head { sequence, key_head, chunks: first..chunks.len() });
@@ -104,7 +103,7 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
     let mut sums = vec![0.0; rows * value_dim];
     let (all_states, all_sums) = (SharedMut::new(&mut states), SharedMut::new(&mut sums));
     let keys: usize = chunks.iter().map(|chunk| chunk.keys.len()).sum();
-    let is_far = keys * (args.query.dim() + value_dim) * size_of::<T>() > FAR;
+    let is_far = keys * (args.query.dim() + value_dim) * args.key.numbers.size() > FAR;
     for_each(chunks.len(), keys * group * (args.query.dim() + value_dim), |c| {
         // SAFETY: each chunk has its own states and sums.
         let (states, sums) =
@@ -118,8 +117,8 @@ pub(super) fn decode<T: Narrow>(results: &Results<T>) {
 }
 
 /// A chunk: its scores, their weights, and the weighted values.
-struct Gather<'a, T: Element> {
-    args: &'a Attention<'a, T>,
+struct Gather<'a> {
+    args: &'a AnyAttention<'a>,
     chunk: &'a Chunk,
     states: &'a mut [ChunkState],
     sums: &'a mut [f32],
@@ -156,7 +155,7 @@ impl Products for () {
     }
 }
 
-impl<T: Narrow> Op for Gather<'_, T> {
+impl Op for Gather<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -164,7 +163,7 @@ impl<T: Narrow> Op for Gather<'_, T> {
     }
 }
 
-impl<'a, T: Narrow> Gather<'a, T> {
+impl Gather<'_> {
     fn start(self) {
         #[cfg(target_arch = "x86_64")]
         if has_tiles(self.args)
@@ -189,48 +188,46 @@ impl<'a, T: Narrow> Gather<'a, T> {
             scratch.split([group * width * 4, products.size(group, dim), lines * STRIDE * 4]);
         let ([queries, scores], packed) = ([queries, scores].map(Buffer::into_f32), packed.pointer());
         for (i, to) in queries.chunks_exact_mut(width).enumerate() {
-            T::widen(args.query.row(sequence, first_head + i, 0), &mut to[..dim]);
-            to[dim..].fill(0.0);
+            let (row, rest) = to.split_at_mut(dim);
+            args.query.widen((sequence, first_head + i, 0), row);
+            rest.fill(0.0);
         }
-        let at = |head: usize| args.query.layout.at(sequence, head, 0);
-        // Of bf16, where there are products with keys.
-        let matrix =
-            |from: Heads<'a, T>, at: usize, stride: usize, rows: usize| Matrix::of(&from.data[at..], rows, dim, stride);
-        let stride = if group > 1 { at(first_head + 1) - at(first_head) } else { 0 };
-        // SAFETY: there is the room asked for, aligned as working memory is.
-        unsafe { products.pack(matrix(args.query, at(first_head), stride, group), packed) };
+        // Of bf16 alone are there products with keys.
+        if let Numbers::Bf16(data) = args.query.numbers {
+            let at = |head: usize| args.query.layout.at(sequence, head, 0);
+            let stride = if group > 1 { at(first_head + 1) - at(first_head) } else { 0 };
+            let matrix = Matrix::of(&data[at(first_head)..], group, dim, stride);
+            // SAFETY: there is the room asked for, aligned as working memory is.
+            unsafe { products.pack(matrix, packed) };
+        }
         for block in blocks {
             let count = block.len();
-            let [first_key, first_value] =
-                [args.key, args.value].map(|from| from.layout.at(sequence, key_head, block.start));
-            let keys = matrix(args.key, first_key, args.key.layout.row_stride, count);
-            let [key, value] = [(args.key, first_key), (args.value, first_value)].map(|(from, first)| {
-                let (first, stride) = (from.data[first..].as_ptr(), from.layout.row_stride);
-                move |j: usize| first.wrapping_add(j.wrapping_mul(stride))
+            let [key_rows, value_rows] = [args.key, args.value].map(|from| Rows {
+                first: from.layout.at(sequence, key_head, block.start),
+                stride: from.layout.row_stride,
+                width: from.dim(),
+                range: 0..count,
             });
             scores.fill(0.0);
             // While keys are multiplied, their values are on the way; while values are added, the next keys. All queries pass
             // over both, the first of them ask.
-            let values_ahead = |i: usize| Ahead { row: value, width: value_dim, is_far: is_far && i == 0 };
-            let keys_ahead =
-                |i: usize| Ahead { row: move |j: usize| key(KEYS + j), width: dim, is_far: is_far && i == 0 };
-            // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, of which there are at most KEYS.
-            let done = unsafe { products.add(packed, group, keys, scores) };
-            let mut i = if done < count { 0 } else { group };
-            while i < group {
-                let (queries, scores) = (&queries[i * width..], &mut scores[i * STRIDE..]);
-                // SAFETY: there are so many rows of queries and scores, and the keys are inside the view.
-                i += unsafe {
-                    let (keys, ahead) = (done..count, &values_ahead(i));
-                    match (group - i, const { has_room::<S>() }) {
-                        (1, true) => dots::<T, S, 1, 16, 16>(simd, queries, dim, key, keys, scores, ahead),
-                        (1, false) => dots::<T, S, 1, 16, 8>(simd, queries, dim, key, keys, scores, ahead),
-                        (2 | 3, true) => dots::<T, S, 2, 8, 8>(simd, queries, dim, key, keys, scores, ahead),
-                        (2 | 3, false) => dots::<T, S, 2, 8, 4>(simd, queries, dim, key, keys, scores, ahead),
-                        (_, true) => dots::<T, S, 4, 4, 4>(simd, queries, dim, key, keys, scores, ahead),
-                        (_, false) => dots::<T, S, 4, 4, 2>(simd, queries, dim, key, keys, scores, ahead),
-                    }
-                };
+            let values_ahead = Ahead::of(args.value.numbers, &value_rows, 0, is_far);
+            let keys_ahead = Ahead::of(args.key.numbers, &key_rows, KEYS, is_far);
+            let mut done = 0;
+            if let Numbers::Bf16(data) = args.key.numbers {
+                let matrix = Matrix::of(&data[key_rows.first..], count, dim, key_rows.stride);
+                // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, since queries and keys are of one type;
+                // there are at most KEYS keys.
+                done = unsafe { products.add(packed, group, matrix, scores) };
+            }
+            if done < count {
+                let rows = Rows { range: done..count, ..key_rows };
+                let (queries, scores, ahead) = (&*queries, &mut *scores, values_ahead);
+                match args.key.numbers {
+                    Numbers::F32(data) => simd.run(Dots { queries, group, data, rows, scores, ahead }),
+                    Numbers::Bf16(data) => simd.run(Dots { queries, group, data, rows, scores, ahead }),
+                    Numbers::F16(data) => simd.run(Dots { queries, group, data, rows, scores, ahead }),
+                }
             }
             for (i, (state, line)) in states.iter_mut().zip(scores.chunks_exact_mut(STRIDE)).enumerate() {
                 let rescale: f32 = state.softmax(simd, args, (sequence, first_head + i), &block, line);
@@ -238,24 +235,17 @@ impl<'a, T: Narrow> Gather<'a, T> {
                     scale(simd, rescale, &mut sums[i * value_dim..][..value_dim]);
                 }
             }
-            let mut i = 0;
-            while i < group {
-                let (weights, sums) = (&scores[i * STRIDE..], (&mut sums[i * value_dim..], value_dim));
-                let ahead = &keys_ahead(i);
-                // SAFETY: there are so many rows of weights and sums, and the values are inside the view.
-                i += unsafe {
-                    match group - i {
-                        1 => weigh::<T, S, 1>(simd, weights, value, count, sums, ahead),
-                        2 | 3 => weigh::<T, S, 2>(simd, weights, value, count, sums, ahead),
-                        _ => weigh::<T, S, 4>(simd, weights, value, count, sums, ahead),
-                    }
-                };
+            let (weights, rows, sums, ahead) = (&*scores, value_rows, &mut *sums, keys_ahead);
+            match args.value.numbers {
+                Numbers::F32(data) => simd.run(Weigh { weights, group, data, rows, sums, ahead }),
+                Numbers::Bf16(data) => simd.run(Weigh { weights, group, data, rows, sums, ahead }),
+                Numbers::F16(data) => simd.run(Weigh { weights, group, data, rows, sums, ahead }),
             }
         }
     }
 
     /// The keys in blocks of at most [`KEYS`].
-    fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<T> {
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let keys = self.chunk.keys.clone();
         (keys.start / KEYS * KEYS..keys.end)
             .step_by(KEYS)
@@ -266,10 +256,10 @@ impl<'a, T: Narrow> Gather<'a, T> {
 impl ChunkState {
     /// Turns a row of a block of scores into weights, in place; returns what to multiply earlier sums with.
     #[inline(always)]
-    fn softmax<T: Narrow, S: Simd>(
+    fn softmax<S: Simd>(
         &mut self,
         simd: S,
-        args: &Attention<T>,
+        args: &Problem<f32>,
         (sequence, head): (usize, usize),
         keys: &Range<usize>,
         line: &mut [f32],
@@ -305,14 +295,14 @@ fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
 }
 
 /// The chunks of one sequence and head of keys, to be merged.
-struct Merge<'a, T: Element> {
-    results: &'a Results<'a, T>,
+struct Merge<'a> {
+    results: &'a Results<'a>,
     head: &'a Head,
     states: &'a [ChunkState],
     sums: &'a [f32],
 }
 
-impl<T: Narrow> Op for Merge<'_, T> {
+impl Op for Merge<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {

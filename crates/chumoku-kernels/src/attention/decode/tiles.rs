@@ -7,9 +7,8 @@ use crate::isa::avx512::Avx512;
 use crate::isa::bf16::amx::IN_PLACE;
 use crate::isa::bf16::split::Lay;
 use crate::isa::bf16::{Bf16, Blocks, BlocksOp, STEP, TILE, take};
-use crate::narrow::Narrow;
 
-impl<T: Narrow> BlocksOp for Gather<'_, T> {
+impl BlocksOp for Gather<'_> {
     #[inline(always)]
     fn eval(self, bf16: Bf16, simd: Avx512, blocks: &Blocks) {
         self.run(simd, InTiles { bf16, simd, blocks });

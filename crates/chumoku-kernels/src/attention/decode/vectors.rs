@@ -1,8 +1,9 @@
 //! Products in vectors.
 
 use crate::attention::engine::{KEYS, STRIDE};
-use crate::isa::{Simd, prefetch};
-use crate::narrow::Narrow;
+use crate::isa::{Op, Simd, prefetch};
+use crate::narrow::{Narrow, Numbers};
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Whether sixteen sums fit the registers with their factors: as many as a register tile has, or more. Else eight do.
@@ -10,28 +11,155 @@ pub(super) const fn has_room<S: Simd>() -> bool {
     S::TILE_ROWS * S::TILE_COLS / S::LANES >= 16
 }
 
-/// Rows of so many numbers that are asked for while others are multiplied: a whole block at once would keep the products
-/// waiting.
-pub(super) struct Ahead<R> {
-    pub(super) row: R,
+/// Rows of keys or of values among their numbers: row `j` is `width` numbers from `first + j · stride` on.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    pub(super) first: usize,
+    pub(super) stride: usize,
     pub(super) width: usize,
-    /// Whether they are asked for at all.
-    pub(super) is_far: bool,
+    /// Those that count.
+    pub(super) range: Range<usize>,
 }
 
-impl<R> Ahead<R> {
-    /// Asks for the cache lines of some rows, which need not be there.
+impl Rows {
+    /// The rows that count in these numbers.
+    ///
+    /// # Panics
+    /// If they are not inside.
     #[inline(always)]
-    fn ask_for<T>(&self, rows: Range<usize>)
-    where
-        R: Fn(usize) -> *const T,
-    {
+    fn of<'a, T>(&self, data: &'a [T]) -> RowsOf<'a, T> {
+        let &Rows { first, stride, width, ref range } = self;
+        assert!(range.is_empty() || first + (range.end - 1) * stride + width <= data.len());
+        RowsOf { start: data.as_ptr().wrapping_add(first), stride, numbers: PhantomData }
+    }
+}
+
+/// Rows of a slice, those that count of which may be read.
+#[derive(Clone, Copy)]
+struct RowsOf<'a, T> {
+    start: *const T,
+    stride: usize,
+    numbers: PhantomData<&'a [T]>,
+}
+
+impl<T> RowsOf<'_, T> {
+    /// Where row `j` starts.
+    #[inline(always)]
+    fn at(self, j: usize) -> *const T {
+        self.start.wrapping_add(j.wrapping_mul(self.stride))
+    }
+}
+
+/// Rows that are asked for while others are multiplied, in bytes: a whole block at once would keep the products waiting.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    start: *const u8,
+    stride: usize,
+    width: usize,
+    /// Whether they are asked for at all.
+    is_far: bool,
+}
+
+impl Ahead {
+    /// The rows from `skip` on, which need not be there.
+    pub(super) fn of(numbers: Numbers<'_>, rows: &Rows, skip: usize, is_far: bool) -> Self {
+        let start: *const u8 = match numbers {
+            Numbers::F32(data) => data.as_ptr().cast(),
+            Numbers::Bf16(data) => data.as_ptr().cast(),
+            Numbers::F16(data) => data.as_ptr().cast(),
+        };
+        let size = numbers.size();
+        // A single row may have any distance from the next.
+        let stride = rows.stride.wrapping_mul(size);
+        let start = start.wrapping_add((rows.first * size).wrapping_add(stride.wrapping_mul(skip)));
+        Ahead { start, stride, width: rows.width * size, is_far }
+    }
+
+    /// Asks for the cache lines of some rows.
+    #[inline(always)]
+    fn ask_for(&self, rows: Range<usize>) {
         if self.is_far {
             for j in rows {
-                for col in (0..self.width).step_by(64 / size_of::<T>()) {
-                    prefetch((self.row)(j).wrapping_add(col));
+                for at in (0..self.width).step_by(64) {
+                    prefetch(self.start.wrapping_add(j.wrapping_mul(self.stride).wrapping_add(at)));
                 }
             }
+        }
+    }
+}
+
+/// Products of `group` queries with the keys of `rows`: scores in rows of [`STRIDE`].
+pub(super) struct Dots<'a, T> {
+    /// (group, width), widths in whole vectors of 16.
+    pub(super) queries: &'a [f32],
+    pub(super) group: usize,
+    pub(super) data: &'a [T],
+    pub(super) rows: Rows,
+    pub(super) scores: &'a mut [f32],
+    /// What the first queries ask for.
+    pub(super) ahead: Ahead,
+}
+
+impl<T: Narrow> Op for Dots<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Dots { queries, group, data, rows, scores, mut ahead } = self;
+        let (keys, dim) = (rows.of(data), rows.width);
+        let width = dim.next_multiple_of(16);
+        let mut i = 0;
+        while i < group {
+            let (queries, scores) = (&queries[i * width..], &mut scores[i * STRIDE..]);
+            // SAFETY: the rows that count were found to be inside.
+            i += unsafe {
+                let range = rows.range.clone();
+                match (group - i, const { has_room::<S>() }) {
+                    (1, true) => dots::<T, S, 1, 16, 16>(simd, queries, dim, keys, range, scores, ahead),
+                    (1, false) => dots::<T, S, 1, 16, 8>(simd, queries, dim, keys, range, scores, ahead),
+                    (2 | 3, true) => dots::<T, S, 2, 8, 8>(simd, queries, dim, keys, range, scores, ahead),
+                    (2 | 3, false) => dots::<T, S, 2, 8, 4>(simd, queries, dim, keys, range, scores, ahead),
+                    (_, true) => dots::<T, S, 4, 4, 4>(simd, queries, dim, keys, range, scores, ahead),
+                    (_, false) => dots::<T, S, 4, 4, 2>(simd, queries, dim, keys, range, scores, ahead),
+                }
+            };
+            ahead.is_far = false;
+        }
+    }
+}
+
+/// Adds the weighted values of `rows`, at most [`KEYS`], to the sums of `group` queries.
+pub(super) struct Weigh<'a, T> {
+    /// Rows of [`STRIDE`].
+    pub(super) weights: &'a [f32],
+    pub(super) group: usize,
+    pub(super) data: &'a [T],
+    pub(super) rows: Rows,
+    /// (group, width)
+    pub(super) sums: &'a mut [f32],
+    /// What the first queries ask for.
+    pub(super) ahead: Ahead,
+}
+
+impl<T: Narrow> Op for Weigh<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let Weigh { weights, group, data, rows, sums, mut ahead } = self;
+        let (values, dim) = (rows.of(data), rows.width);
+        assert!(rows.range.end <= KEYS);
+        let mut i = 0;
+        while i < group {
+            let (weights, sums) = (&weights[i * STRIDE..], (&mut sums[i * dim..], dim));
+            // SAFETY: the rows that count were found to be inside, and are at most KEYS.
+            i += unsafe {
+                let range = rows.range.clone();
+                match group - i {
+                    1 => weigh::<T, S, 1>(simd, weights, values, range, sums, ahead),
+                    2 | 3 => weigh::<T, S, 2>(simd, weights, values, range, sums, ahead),
+                    _ => weigh::<T, S, 4>(simd, weights, values, range, sums, ahead),
+                }
+            };
+            ahead.is_far = false;
         }
     }
 }
@@ -56,28 +184,22 @@ unsafe fn load<T: Narrow, S: Simd>(simd: S, from: *const T, count: usize) -> S::
 /// made together. Returns `QUERIES`.
 ///
 /// # Safety
-/// `keys` must give readable rows of `dim` for so many keys.
+/// The rows of `keys` in `range` must be readable for `dim` numbers.
 #[inline(always)]
-pub(super) unsafe fn dots<
-    T: Narrow,
-    S: Simd,
-    const QUERIES: usize,
-    const KEYS_AT_ONCE: usize,
-    const IN_REGISTERS: usize,
->(
+unsafe fn dots<T: Narrow, S: Simd, const QUERIES: usize, const KEYS_AT_ONCE: usize, const IN_REGISTERS: usize>(
     simd: S,
     queries: &[f32],
     dim: usize,
-    keys: impl Fn(usize) -> *const T,
+    keys: RowsOf<'_, T>,
     range: Range<usize>,
     scores: &mut [f32],
-    ahead: &Ahead<impl Fn(usize) -> *const T>,
+    ahead: Ahead,
 ) -> usize {
     let width = dim.next_multiple_of(16);
     let queries = &queries[..QUERIES * width];
     for first in range.clone().step_by(KEYS_AT_ONCE) {
         // Keys after the last one are the last one again.
-        let rows: [*const T; KEYS_AT_ONCE] = std::array::from_fn(|j| keys((first + j).min(range.end - 1)));
+        let rows: [*const T; KEYS_AT_ONCE] = std::array::from_fn(|j| keys.at((first + j).min(range.end - 1)));
         ahead.ask_for(first..first + KEYS_AT_ONCE);
         let mut all = [simd.splat(0.0); 16];
         for (part, rows) in rows.as_chunks::<IN_REGISTERS>().0.iter().enumerate() {
@@ -132,36 +254,36 @@ unsafe fn add_products<T: Narrow, S: Simd, const QUERIES: usize, const IN_REGIST
     }
 }
 
-/// Adds the weighted values of `count` keys to the sums of `QUERIES` queries. Returns `QUERIES`.
+/// Adds the weighted values of the keys of `range` to the sums of `QUERIES` queries. Returns `QUERIES`.
 ///
 /// # Safety
-/// `values` must give readable rows of `dim` for so many keys.
+/// The rows of `values` in `range` must be readable for `dim` numbers, and below [`KEYS`].
 #[inline(always)]
-pub(super) unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
+unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
     simd: S,
     weights: &[f32],
-    values: impl Fn(usize) -> *const T,
-    count: usize,
+    values: RowsOf<'_, T>,
+    range: Range<usize>,
     (sums, dim): (&mut [f32], usize),
-    ahead: &Ahead<impl Fn(usize) -> *const T>,
+    ahead: Ahead,
 ) -> usize {
     let weights = &weights[..(QUERIES - 1) * STRIDE + KEYS];
     // So few keys at a time that their rows are still in the nearest cache for the next columns.
     const AT_ONCE: usize = 32;
-    for first in (0..count).step_by(AT_ONCE) {
-        let keys = first..count.min(first + AT_ONCE);
+    for first in range.clone().step_by(AT_ONCE) {
+        let keys = first..range.end.min(first + AT_ONCE);
         ahead.ask_for(first..first + AT_ONCE);
         let mut col = 0;
         while col < dim {
-            // SAFETY: `values` gives the rows of `dim` that the caller promises; `keys` are some of those, and the columns
+            // SAFETY: the caller promises the rows of `dim`; `keys` are some of those, below KEYS, and the columns
             // from `col` on are inside, as is a whole number of vectors where several of them are taken.
             col += unsafe {
                 if has_room::<S>() && col + 4 * S::LANES <= dim {
-                    weigh_columns::<T, S, QUERIES, 4>(simd, weights, &values, keys.clone(), sums, dim, col)
+                    weigh_columns::<T, S, QUERIES, 4>(simd, weights, values, keys.clone(), sums, dim, col)
                 } else if !has_room::<S>() && col + 2 * S::LANES <= dim {
-                    weigh_columns::<T, S, QUERIES, 2>(simd, weights, &values, keys.clone(), sums, dim, col)
+                    weigh_columns::<T, S, QUERIES, 2>(simd, weights, values, keys.clone(), sums, dim, col)
                 } else {
-                    weigh_columns::<T, S, QUERIES, 1>(simd, weights, &values, keys.clone(), sums, dim, col)
+                    weigh_columns::<T, S, QUERIES, 1>(simd, weights, values, keys.clone(), sums, dim, col)
                 }
             };
         }
@@ -172,14 +294,14 @@ pub(super) unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
 /// As [`weigh`], of `VECTORS` vectors of columns. Returns the number of columns.
 ///
 /// # Safety
-/// * `values` must give readable rows of `dim` for the keys `keys`, which must be below [`KEYS`].
+/// * The rows of `values` for `keys`, which must be below [`KEYS`], must be readable for `dim` numbers.
 /// * `weights` must hold `QUERIES − 1` rows of [`STRIDE`] and [`KEYS`] more.
 /// * `col` must be below `dim`, and `VECTORS` vectors from there on end within `dim` or `VECTORS` be 1.
 #[inline(always)]
 unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS: usize>(
     simd: S,
     weights: &[f32],
-    values: &impl Fn(usize) -> *const T,
+    values: RowsOf<'_, T>,
     keys: Range<usize>,
     sums: &mut [f32],
     dim: usize,
@@ -195,7 +317,7 @@ unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS:
     // Several vectors are whole, which need not be asked at every key.
     let left = if VECTORS > 1 { S::LANES } else { count };
     for j in keys {
-        let row = values(j);
+        let row = values.at(j);
         let mut value = [simd.splat(0.0); VECTORS];
         // SAFETY: the caller promises the row of key `j`, of which `left` numbers are left at each vector, and weights up to
         // `(QUERIES − 1) · STRIDE + KEYS`, below which `i · STRIDE + j` stays.

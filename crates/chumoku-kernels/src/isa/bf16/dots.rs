@@ -12,23 +12,23 @@ const ROWS: usize = 8;
 const PAIRS: usize = 16;
 
 impl Bf16 {
-    /// As [`super::Blocks::block`], which has the conditions.
+    /// As [`super::Blocks::block`] of panels of one term, which has the conditions.
     ///
     /// # Safety
     /// As there.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(super) unsafe fn dots<const TERMS: usize>(self, block: BlockProduct) {
+    pub(super) unsafe fn dots(self, block: BlockProduct) {
         let rows = block.rows.min(super::SIDE);
         for first in (0..rows).step_by(ROWS) {
             // SAFETY: as the caller promises, of which these are some rows: no fewer than wanted, and no more than 8, which
             // end within 32.
             unsafe {
                 match rows - first {
-                    1 => sums::<TERMS, 1>(block, first),
-                    2 => sums::<TERMS, 2>(block, first),
-                    3..=4 => sums::<TERMS, 4>(block, first),
-                    _ => sums::<TERMS, ROWS>(block, first),
+                    1 => sums::<1>(block, first),
+                    2 => sums::<2>(block, first),
+                    3..=4 => sums::<4>(block, first),
+                    _ => sums::<ROWS>(block, first),
                 }
             }
         }
@@ -41,32 +41,27 @@ impl Bf16 {
 /// As for [`Bf16::dots`], and `first + COUNT` must be at most 32.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
-unsafe fn sums<const TERMS: usize, const COUNT: usize>(block: BlockProduct, first: usize) {
+unsafe fn sums<const COUNT: usize>(block: BlockProduct, first: usize) {
     let BlockProduct { steps, a, b, c, c_stride, accumulate, .. } = block;
     let mut sums = [[_mm512_setzero_ps(); 2]; COUNT];
-    // Rows of both halves of a term follow one another.
+    // Rows of both halves follow one another.
     let (mut a, mut b) = (a.wrapping_add(first * 64), b);
     for _ in 0..steps {
-        for term_a in 0..TERMS {
-            for term_b in 0..TERMS - term_a {
-                for pair in 0..PAIRS {
-                    // SAFETY: the caller promises steps of TERMS terms of two tiles: of A 32 rows of 16 pairs, of B in each half
-                    // 16 pairs of 16 columns.
-                    unsafe {
-                        let columns = b.add(2 * term_b * TILE + pair * 64);
-                        let columns = [load(columns), load(columns.add(TILE))];
-                        for (i, sums) in sums.iter_mut().enumerate() {
-                            let factor = broadcast(a.add(2 * term_a * TILE + i * 64 + pair * 4));
-                            for (sum, column) in sums.iter_mut().zip(columns) {
-                                *sum = _mm512_dpbf16_ps(*sum, factor, column);
-                            }
-                        }
+        for pair in 0..PAIRS {
+            // SAFETY: the caller promises steps of two tiles: of A 32 rows of 16 pairs, of B in each half 16 pairs of 16 columns.
+            unsafe {
+                let columns = b.add(pair * 64);
+                let columns = [load(columns), load(columns.add(TILE))];
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let factor = broadcast(a.add(i * 64 + pair * 4));
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = _mm512_dpbf16_ps(*sum, factor, column);
                     }
                 }
             }
         }
         // Not `add`: after the last step the pointers may lie beyond one past the end.
-        (a, b) = (a.wrapping_add(2 * TERMS * TILE), b.wrapping_add(2 * TERMS * TILE));
+        (a, b) = (a.wrapping_add(2 * TILE), b.wrapping_add(2 * TILE));
     }
     for (i, sums) in sums.into_iter().enumerate() {
         for (half, sum) in sums.into_iter().enumerate() {

@@ -53,8 +53,14 @@ impl Bf16 {
     /// Runs `op` with what multiplies blocks ready.
     pub(crate) fn run<O: BlocksOp>(self, op: O) {
         let blocks = self.blocks();
+        self.run_on(&blocks, op);
+    }
+
+    /// The same with blocks that are at hand.
+    #[inline(always)]
+    pub(crate) fn run_on<O: BlocksOp>(self, blocks: &Blocks, op: O) {
         // SAFETY: the token proves AVX-512 with BF16.
-        unsafe { entry(self, &blocks, op) };
+        unsafe { entry(self, blocks, op) };
     }
 }
 
@@ -64,8 +70,11 @@ pub(crate) trait BlocksOp {
     fn eval(self, bf16: Bf16, simd: Avx512, blocks: &Blocks);
 }
 
+/// A function of its own wherever it is called, so that what several callers run is compiled once.
+///
 /// # Safety
 /// The processor must have the features named.
+#[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
 unsafe fn entry<O: BlocksOp>(bf16: Bf16, blocks: &Blocks, op: O) {
     op.eval(bf16, bf16.simd, blocks);
@@ -91,7 +100,8 @@ impl Blocks {
         unsafe {
             match &self.tiles {
                 Some(tiles) => tiles.block::<TERMS>(block),
-                None => self.bf16.dots::<TERMS>(block),
+                None if TERMS == 1 => self.bf16.dots(block),
+                None => unreachable!("without tiles, more terms than one are not worth it: see `Bf16::worth`"),
             }
         }
     }

@@ -3,6 +3,7 @@
 use crate::attention::case::{Case, Layout};
 use crate::attention::check::check_all;
 use chumoku_kernels::Causal;
+use testkit::exhaustive;
 
 const LENGTHS: [usize; 22] =
     [0, 1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 95, 96, 97, 127, 128, 129, 255, 256, 257, 300];
@@ -14,7 +15,10 @@ fn any_number_of_queries_meets_any_number_of_keys() {
     let mut cases = Vec::new();
     for (at, queries) in LENGTHS.into_iter().enumerate() {
         for (to, keys) in LENGTHS.into_iter().enumerate() {
-            // Every pair of lengths; widths and layouts take turns.
+            // Every pair of lengths, or every length with two sevenths of the others; widths and layouts take turns.
+            if !exhaustive("chumoku-kernels") && (5 * at + 3 * to) % 7 > 1 {
+                continue;
+            }
             let n = at * LENGTHS.len() + to;
             let dims = [DIMS[n % 11], DIMS[(n / 11 + n) % 11]];
             let causal = [None, Some(Causal::TopLeft), None, Some(Causal::BottomRight)][(n / 4) % 4];
@@ -35,6 +39,9 @@ fn any_width_of_queries_meets_any_width_of_values() {
     let mut cases = Vec::new();
     for (at, dim) in DIMS.into_iter().enumerate() {
         for (to, value_dim) in DIMS.into_iter().enumerate() {
+            if !exhaustive("chumoku-kernels") && (at + to) % 2 == 1 {
+                continue;
+            }
             let n = at * DIMS.len() + to;
             let heads = [[1, 1], [2, 2], [2, 1], [4, 2], [3, 1]][n % 5];
             let lengths = [[(17, 33), (17, 33)], [(50, 31), (50, 31)], [(3, 129), (3, 129)]][n % 3];

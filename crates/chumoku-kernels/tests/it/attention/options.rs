@@ -6,8 +6,10 @@ use crate::attention::oracle::Truth;
 use crate::common::each_isa;
 use chumoku_kernels::Causal;
 use rayon::prelude::*;
+use testkit::exhaustive;
 
-/// Every case in a few shapes, whose blocks end in different places.
+/// Cases in a few shapes, whose blocks end in different places: every case in every shape where tests are exhaustive,
+/// otherwise each in two of the four, and all pairs of shapes by turns.
 fn in_every_shape(cases: impl Fn(Case) -> Vec<Case>) -> Vec<Case> {
     let shapes = [
         Case::of(&[(40, 40)], [1, 1], [16, 16]),
@@ -15,8 +17,13 @@ fn in_every_shape(cases: impl Fn(Case) -> Vec<Case>) -> Vec<Case> {
         Case { layout: Layout::RowsFirst, ..Case::of(&[(140, 65)], [3, 1], [32, 33]) },
         Case { layout: Layout::Packed, ..Case::of(&[(49, 270), (0, 3), (100, 97), (2, 0)], [2, 1], [24, 40]) },
     ];
-    let with_seed = |(n, base)| Case { seed: n as u64 + 1, ..base };
-    shapes.into_iter().enumerate().map(with_seed).flat_map(cases).collect()
+    let pairs = [[0, 3], [1, 2], [0, 1], [2, 3], [1, 3], [0, 2]];
+    let in_shape = |(shape, base): (usize, Case)| {
+        let all = cases(Case { seed: shape as u64 + 1, ..base }).into_iter().enumerate();
+        let is_in = move |n: usize| exhaustive("chumoku-kernels") || pairs[(n + n / 6) % 6].contains(&shape);
+        all.filter(move |&(n, _)| is_in(n)).map(|(_, case)| case)
+    };
+    shapes.into_iter().enumerate().flat_map(in_shape).collect()
 }
 
 #[test]

@@ -151,7 +151,7 @@ pub(crate) fn cases() -> Vec<Case> {
 #[test]
 fn what_nobody_sees_changes_no_bit() {
     each_isa(|isa| {
-        cases().into_par_iter().for_each(|case| {
+        cases().into_par_iter().enumerate().for_each(|(n, case)| {
             let data = Data::new(&case);
             let (queries, keys) = (case.query(), case.key());
             let group = case.heads / case.key_heads;
@@ -167,7 +167,7 @@ fn what_nobody_sees_changes_no_bit() {
             // A sink is seen by all: an upstream gradient that is not finite shows there.
             let d_outputs = if case.sinks { vec![] } else { queries.clone() };
             let rows = Rows { queries, values: keys.clone(), keys, d_outputs };
-            Kind::on(isa).for_each(|kind| {
+            Kind::turns_on(isa, n).for_each(|kind| {
                 let clean = kind.run(&case, &data);
                 for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::from(f32::MAX), -3e4] {
                     let found = kind.run(&case, &data.poisoned(&case, &rows, bad));
@@ -203,7 +203,8 @@ fn what_somebody_sees_shows_there_and_nowhere_else() {
         }
     }
     each_isa(|isa| {
-        let runs = poisons.par_iter().flat_map(|poison| Kind::on(isa).map(move |kind| (poison, kind)));
+        let poisons = poisons.par_iter().enumerate();
+        let runs = poisons.flat_map(|(n, poison)| Kind::turns_on(isa, n).map(move |kind| (poison, kind)));
         runs.for_each(|((case, data, rows, reached, poisoned), kind)| {
             let clean = kind.run(case, data);
             for (data, plain) in poisoned {

@@ -1,13 +1,12 @@
 //! Cases that nobody chose.
 
 use crate::attention::case::{Case, Layout, MaskForm, Scores};
-use crate::attention::check::{Expected, Kind};
-use crate::common::each_isa;
+use crate::attention::check::check_all;
 use chumoku_kernels::Causal;
 use proptest::option::of;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
-use rayon::prelude::*;
 
 fn lengths() -> impl Strategy<Value = (Vec<(usize, usize)>, Layout)> {
     let dense = (0..4usize, 0..70usize, 0..290usize).prop_map(|(batch, queries, keys)| vec![(queries, keys); batch]);
@@ -67,16 +66,8 @@ fn cases() -> impl Strategy<Value = Case> {
 fn random_cases_agree_with_the_definition() {
     let seed = 20251121;
     println!("seed {seed}");
-    let config = Config { cases: 150, rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };
-    TestRunner::new(config)
-        .run(&cases(), |case| {
-            let expected = Expected::new(case);
-            each_isa(|isa| {
-                Kind::on(isa).for_each(|kind| {
-                    expected.check(isa, kind);
-                })
-            });
-            Ok(())
-        })
-        .unwrap_or_else(|error| panic!("{error}"));
+    let config = Config { rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new(config);
+    let count = testkit::cases("chumoku-kernels", 60, 150);
+    check_all((0..count).map(|_| cases().new_tree(&mut runner).unwrap().current()).collect());
 }

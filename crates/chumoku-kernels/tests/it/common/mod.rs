@@ -1,27 +1,70 @@
 //! What the tests of the kernels share.
 
 use chumoku_kernels::{Isa, cap_isa, poison_scratch};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, MutexGuard};
 
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// The instruction set that the process is held at, and how many tests need it to stay so.
+struct Held {
+    isa: Isa,
+    tests: usize,
+}
 
-/// Runs `test` once for each instruction set; failures name it.
-///
-/// Working memory starts as NaN. An instruction set that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes it a failure. The choice
-/// concerns the whole process, so tests that make it wait for one another.
-pub(crate) fn each_isa(mut test: impl FnMut(Isa)) {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    poison_scratch(true);
-    let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();
-    for isa in Isa::ALL {
-        if isa.is_available() {
-            assert_eq!(cap_isa(isa), isa);
-            println!("running on {isa}");
-            test(isa);
-        } else {
-            assert!(!required.split(',').any(|name| name == isa.name()), "{isa} is required but not available");
-            println!("SKIPPED: this machine has no {isa}");
+static HELD: Mutex<Held> = Mutex::new(Held { isa: Isa::Scalar, tests: 0 });
+static RELEASED: Condvar = Condvar::new();
+
+fn held() -> MutexGuard<'static, Held> {
+    HELD.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Holds the process at one instruction set.
+struct Turn(Isa);
+
+impl Turn {
+    /// Takes one of `to_do` out and holds it: the one that other tests hold, or the first once none holds any.
+    fn take(to_do: &mut Vec<Isa>) -> Turn {
+        let mut held = held();
+        loop {
+            let shared = (held.tests > 0).then(|| to_do.iter().position(|&isa| isa == held.isa));
+            if let Some(at) = shared.unwrap_or(Some(0)) {
+                let isa = to_do.remove(at);
+                if held.tests == 0 {
+                    assert_eq!(cap_isa(isa), isa);
+                    held.isa = isa;
+                }
+                held.tests += 1;
+                return Turn(isa);
+            }
+            held = RELEASED.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
-    cap_isa(Isa::best());
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut held = held();
+        held.tests -= 1;
+        if held.tests == 0 {
+            cap_isa(Isa::best());
+        }
+        RELEASED.notify_all();
+    }
+}
+
+/// Runs `test` once for each instruction set, in any order; failures name it.
+///
+/// Working memory starts as NaN. An instruction set that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes
+/// it a failure. The choice concerns the whole process, so only tests of the same one run side by side.
+pub(crate) fn each_isa(mut test: impl FnMut(Isa)) {
+    poison_scratch(true);
+    let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();
+    let (mut to_do, missing): (Vec<Isa>, Vec<Isa>) = Isa::ALL.into_iter().partition(|isa| isa.is_available());
+    for isa in missing {
+        assert!(!required.split(',').any(|name| name == isa.name()), "{isa} is required but not available");
+        println!("SKIPPED: this machine has no {isa}");
+    }
+    while !to_do.is_empty() {
+        let turn = Turn::take(&mut to_do);
+        println!("running on {}", turn.0);
+        test(turn.0);
+    }
 }

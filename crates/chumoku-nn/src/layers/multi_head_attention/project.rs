@@ -5,9 +5,8 @@ use super::super::{RmsNormCache, array, matrix, matrix_mut, numbers, numbers_mut
 use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
 use crate::Result;
 use crate::params::Params;
-use chumoku_kernels::{Heads, Operand, Product, Real, Start, Then, Turn, add_column_sums, gemm};
+use chumoku_kernels::{Heads, Operand, Product, Real, Start, Then, Turn, add_column_sums, gemm, parallel};
 use ndarray::{Array2, ArrayView2, Axis, Slice};
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// Queries, keys and values, as the kernel reads them.
@@ -121,8 +120,9 @@ impl MultiHeadAttention {
         if scaled.is_empty() {
             return Some(scaled);
         }
-        let rows = numbers_mut(&mut scaled).par_chunks_mut(PIECE * queries);
-        rows.zip(x.as_slice().unwrap_or_default().par_chunks(PIECE * width)).for_each(|(to, from)| {
+        let from = x.as_slice().unwrap_or_default();
+        parallel::for_each_chunk(numbers_mut(&mut scaled), PIECE * queries, |piece, to| {
+            let from = &from[piece * PIECE * width..];
             for (to, from) in to.chunks_exact_mut(queries).zip(from.chunks_exact(width)) {
                 let heads = to.chunks_exact_mut(self.config.head_dim).zip(from.chunks_exact(self.config.head_dim));
                 for ((to, from), &beta) in heads.zip(beta) {
@@ -236,12 +236,12 @@ impl MultiHeadAttention {
             }
             sum
         };
-        let sums: Vec<f64> = (0..self.config.num_heads).into_par_iter().map(head).collect();
+        let sums = parallel::map_indices(self.config.num_heads, head);
         if grads.is_trained(id) {
             grads.slice_mut(id).iter_mut().zip(sums).for_each(|(d, sum)| *d += T::of(sum));
         }
         let beta = p.slice(id);
-        to.par_chunks_mut(PIECE * width).for_each(|rows| {
+        parallel::for_each_chunk(to, PIECE * width, |_, rows| {
             for (d, &beta) in rows.chunks_exact_mut(dim).zip(beta.iter().cycle()) {
                 d.iter_mut().for_each(|d| *d *= beta);
             }

@@ -4,9 +4,10 @@ use super::Classifier;
 use crate::Result;
 use crate::layers::{
     AttentionRecord, Body, BodyCache, DenseRecord, GradientRecord, LinearMatrices, Mode, NormRecord, Offsets, Pooling,
-    Tokens, in_pool, numbers, numbers_mut, wide,
+    Tokens, numbers, numbers_mut, wide,
 };
 use crate::params::Params;
+use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{CrossEntropy, Real, cross_entropy};
 use ndarray::Array2;
 

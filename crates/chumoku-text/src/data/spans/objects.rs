@@ -9,7 +9,7 @@ use super::super::limits::MAX_TEXT_BYTES;
 use super::{Span, SpannedText};
 use crate::lang::lang;
 use crate::lang::wording::{listed, quoted};
-use crate::tr;
+use crate::{sorting, tr};
 
 /// Keys whose lists are spans without being asked for.
 const KEYS: [&str; 4] = ["spans", "entities", "label", "labels"];
@@ -126,7 +126,7 @@ pub(super) fn row(
         }
         spans.push(Span { start, end, label: label.to_owned() });
     }
-    spans.sort_by_key(|span| (span.start, span.end));
+    sorting::by_key(&mut spans, |span| (span.start, span.end));
     if let Some(two) = spans.windows(2).find(|two| two[1].start < two[0].end) {
         let expected = lang().pick("spans that do not overlap", "重ならないスパン");
         let [a, b] = [&two[0], &two[1]].map(|span| format!("{}–{} {}", span.start, span.end, quoted(&span.label)));

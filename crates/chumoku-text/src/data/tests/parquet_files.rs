@@ -144,10 +144,12 @@ fn files_that_are_not_parquet_or_have_no_strings() {
 #[test]
 fn damage_does_not_panic() {
     let folder = Folder::new();
-    for (name, properties) in variants() {
+    // Every byte, or every seventh: others in each variant.
+    let step = testkit::cases("chumoku-text", 7, 1) as usize;
+    for (first, (name, properties)) in variants().into_iter().enumerate() {
         let whole = file(properties, 20);
         let mut errors = 0;
-        for at in 0..whole.len() {
+        for at in (first % step..whole.len()).step_by(step) {
             let mut damaged = whole.clone();
             damaged[at] ^= 1 << (at % 8);
             let path = folder.file("a.parquet", damaged);

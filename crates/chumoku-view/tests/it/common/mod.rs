@@ -160,14 +160,20 @@ fn by_rows(rows: &[f32], n: usize, change: impl Fn(usize, f32) -> f32) -> Vec<f3
 /// An explanation whose weights are those of its queries and keys; of a language model if it is causal, with a slope for
 /// each head.
 pub(crate) fn deep(words: &[&str], causal: bool) -> Explanation {
-    let (layers, heads, dim, scale) = (2, 3, 4, 0.5);
+    deep_of([2, 3], words, causal)
+}
+
+/// As [`deep`], with so many layers and heads.
+pub(crate) fn deep_of([layers, heads]: [usize; 2], words: &[&str], causal: bool) -> Explanation {
+    let (dim, scale) = (4, 0.5);
     let mut e = example(words, layers, heads);
     let mut numbers = Numbers::new(5);
     let tokens = e.pieces.len();
     let count = layers * heads * tokens * dim;
     let mut draw = || (0..count).map(|_| 4.0 * numbers.next() - 2.0).collect::<Vec<f32>>();
     let (queries, keys) = (draw(), draw());
-    let slopes = causal.then(|| vec![vec![0.5, 0.25, 0.125]; layers]);
+    let slopes: Option<Vec<Vec<f32>>> =
+        causal.then(|| vec![(0..heads).map(|head| 0.5f32.powi(1 + head as i32)).collect(); layers]);
     let n = e.words.len();
     e.attention.clear();
     for index in 0..layers * heads {

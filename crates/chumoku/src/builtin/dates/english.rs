@@ -1,23 +1,7 @@
 //! How people write dates and times in English.
 
 use super::{Draw, Time};
-use crate::calendar::Date;
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+use crate::calendar::{Date, MONTHS, WEEKDAYS};
 
 pub(super) fn day(draw: &mut Draw, date: Date) -> String {
     let text = match draw.below(4) {

@@ -6,10 +6,10 @@ use crate::lang::lang;
 use crate::lang::wording::thousands;
 use crate::scoring::{SpanScore, SpanScores};
 use crate::text_tagger::{TextTagger, units};
-use crate::tr;
 use crate::train::card::{interrupted_after, score_heading};
 use crate::train::markdown::cell;
 use crate::train::run::Ended;
+use crate::{sorting, tr};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ pub(super) fn dictionary(data: &TaggerData, rows: &[SpannedText], seed: u64) -> 
     }
     let lengths: HashSet<usize> = names.keys().map(|name| name.chars().count()).collect();
     let mut lengths: Vec<usize> = lengths.into_iter().collect();
-    lengths.sort_by_key(|&n| std::cmp::Reverse(n));
+    sorting::by_key(&mut lengths, |&n| std::cmp::Reverse(n));
     let find = |row: &SpannedText| {
         let letters: Vec<(usize, char)> = row.text.char_indices().collect();
         let byte = |at: usize| letters.get(at).map_or(row.text.len(), |(at, _)| *at);

@@ -7,7 +7,7 @@ use crate::text_tagger::units;
 use crate::train::names::label;
 use crate::train::{Event, TrainOptions};
 use crate::{Error, Result, tr};
-use rayon::prelude::*;
+use chumoku_kernels::parallel;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -110,21 +110,22 @@ fn best_of(data: &TaggerData, seed: u64, most: u64, mut told: impl FnMut(u64, Tr
         let units = units(row, data.unit);
         (Truth::of(data, row, &units), corpus.known(&features(&row.text, &units, data.unit)))
     };
-    let rows: Vec<(Truth, Vec<Vec<u32>>)> = data.valid.par_iter().map(judged).collect();
+    let rows: Vec<(Truth, Vec<Vec<u32>>)> = parallel::map(&data.valid, judged);
     // Each with its best epoch and the F1 then.
     let mut runs: Vec<(Fit<'_>, Tried)> =
         TRIED.iter().map(|&settings| (Fit::new(&corpus, settings, seed), (settings, 0, -1.0))).collect();
     let mut best = (USUAL.0, 0, -1.0);
     for epoch in 1..=most {
-        let learn = |(fit, mine): &mut (Fit<'_>, Tried)| {
+        let learnt = parallel::map_chunks(&mut runs, 1, |_, run| {
+            let (fit, mine) = &mut run[0];
             fit.epoch()?;
             let f1 = span_f1(rows.iter().map(|(truth, known)| (truth, fit.best(known))), data.tags());
             if f1 > mine.2 {
                 (mine.1, mine.2) = (epoch, f1);
             }
             Some(())
-        };
-        runs.par_iter_mut().map(learn).collect::<Option<Vec<()>>>().ok_or_else(not_finite)?;
+        });
+        learnt.into_iter().collect::<Option<()>>().ok_or_else(not_finite)?;
         best = runs.iter().fold(best, |best, (_, mine)| if mine.2 > best.2 { *mine } else { best });
         told(epoch, best)?;
         runs.retain(|(_, mine)| epoch < mine.1 + PATIENCE);

@@ -26,8 +26,7 @@ use crate::train::run::{run, sha256_of_numbers};
 use crate::train::trainable::{Evaluation, Metric, Place, Trainable};
 use crate::train::{Event, FineTuning, Settings, Shape, TrainOptions, batches};
 use crate::{Result, stages, tr};
-use chumoku_kernels::CrossEntropy;
-use rayon::prelude::*;
+use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -154,11 +153,10 @@ struct Part {
 
 impl Part {
     fn of(data: &TaggerData, rows: &[SpannedText], tokenizer: &TextTokenizer) -> Result<Part> {
-        let cut: Vec<Cut<'_>> = rows.par_iter().map(|row| (row.text.as_str(), units(row, data.unit))).collect();
-        let of = |((_, units), row): (&Cut<'_>, &SpannedText)| {
-            data.unit_labels(row, units).into_iter().map(|tag| tag as u32).collect::<Vec<u32>>()
-        };
-        let tags = cut.par_iter().zip(rows).map(of).collect();
+        let cut: Vec<Cut<'_>> = parallel::map(rows, |row| (row.text.as_str(), units(row, data.unit)));
+        let tags = parallel::map_indices(rows.len(), |row| {
+            data.unit_labels(&rows[row], &cut[row].1).into_iter().map(|tag| tag as u32).collect()
+        });
         Ok(Part { rows: unit_rows(tokenizer, &cut)?, tags })
     }
 
@@ -196,7 +194,7 @@ pub(super) fn train(
     let mut task = Tagging {
         fingerprint: format!("{} {}", data.fingerprint(), tokenizer.vocabulary_sha256()),
         tags: data.tags(),
-        truth: truth.par_iter().map(|row| Truth::of(data, row, &units(row, data.unit))).collect(),
+        truth: parallel::map(truth, |row| Truth::of(data, row, &units(row, data.unit))),
         plan: &plan,
         model: &model,
         start: &start,
@@ -334,7 +332,7 @@ impl Trainable for Tagging<'_> {
         let log_p = log_probabilities(self.model, params, self.framed(), &part.rows)?;
         let labels = self.tags.count();
         let transitions = self.tags.transitions(&vec![0.0; (labels + 1) * labels]);
-        let found: Vec<Vec<usize>> = log_p.par_iter().map(|log_p| best(log_p, &transitions)).collect();
+        let found: Vec<Vec<usize>> = parallel::map(&log_p, |log_p| best(log_p, &transitions));
         let f1 = span_f1(self.truth.iter().zip(found), self.tags);
         let units: Vec<Vec<f32>> = log_p.iter().flat_map(|row| row.chunks_exact(labels)).map(<[f32]>::to_vec).collect();
         let loss = mean_loss(&units, &part.tags.concat());

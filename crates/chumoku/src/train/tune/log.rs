@@ -1,6 +1,6 @@
 //! `tune.jsonl`: the trials that are over, a line each, behind a line that says of what search they are.
 
-use crate::model_folder::{Standing, TUNE_LOG, place_of, sync_folder, write_file};
+use crate::model_folder::{Standing, TUNE_LOG, place_of, rename, sync_folder, write_file};
 use crate::train::tuned::Trial;
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
@@ -47,8 +47,10 @@ impl TrialLog {
             ))
         };
         let mut lines = text.lines().zip(1..);
-        let head: Head =
-            lines.next().and_then(|(line, _)| serde_json::from_str(line).ok()).ok_or_else(|| damaged(1))?;
+        let head: Head = lines
+            .next()
+            .and_then(|(line, _)| serde_json::from_slice(line.as_bytes()).ok())
+            .ok_or_else(|| damaged(1))?;
         if head.format != FORMAT || head.fingerprint != fingerprint {
             return Err(problem(tr!(
                 "the trials were made with other data, settings or seed; give the same as then, or start over with --force",
@@ -56,7 +58,7 @@ impl TrialLog {
             )));
         }
         for (line, number) in lines {
-            let trial: Trial = serde_json::from_str(line).map_err(|_| damaged(number))?;
+            let trial: Trial = serde_json::from_slice(line.as_bytes()).map_err(|_| damaged(number))?;
             if trial.trial != log.trials.len() as u64 {
                 return Err(damaged(number));
             }
@@ -73,7 +75,7 @@ impl TrialLog {
             fs::remove_file(&beside).map_err(Error::writing("removing", &beside))?;
         }
         write_file(&beside, &self.bytes(self.trials.len()))?;
-        fs::rename(&beside, &self.path).map_err(Error::writing("renaming", &beside))?;
+        rename(&beside, &self.path).map_err(Error::writing("renaming", &beside))?;
         self.path.parent().map_or(Ok(()), sync_folder)
     }
 

@@ -18,11 +18,10 @@ use super::classify::{self, Outcome};
 use super::ngrams::{self, NgramOutcome};
 use super::tuned::Tuned;
 use super::{TrainOptions, Training, TrainingData};
-use crate::model_folder::{CHECKPOINTS, LOG, Standing, TUNE, clear, clear_checkpoints};
+use crate::model_folder::{CHECKPOINTS, LOG, Standing, TUNE, clear, clear_checkpoints, rename};
 use crate::scoring::Scores;
 use crate::{Error, ModelKind, Result, tr};
 use search::Search;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -143,11 +142,11 @@ fn take_over(trial: &Path, out: &Path) -> Result<()> {
     let [from, to] = [trial, out].map(|folder| folder.join(CHECKPOINTS));
     if Standing::of(&from) == Standing::Folder {
         clear_checkpoints(&to)?;
-        fs::rename(&from, &to).map_err(Error::writing("renaming", &from))?;
+        rename(&from, &to).map_err(Error::writing("renaming", &from))?;
     }
     let [from, to] = [trial, out].map(|folder| folder.join(LOG));
     if Standing::of(&from) == Standing::File {
-        fs::rename(&from, &to).map_err(Error::writing("renaming", &from))?;
+        rename(&from, &to).map_err(Error::writing("renaming", &from))?;
     }
     Ok(())
 }

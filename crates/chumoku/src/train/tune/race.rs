@@ -15,7 +15,7 @@ impl Course {
     fn of(folder: &Path) -> Course {
         let text = std::fs::read_to_string(folder.join(LOG)).unwrap_or_default();
         let mut course = Course { accuracies: Vec::new(), best: 0 };
-        for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        for line in text.lines().filter_map(|line| serde_json::from_slice::<Value>(line.as_bytes()).ok()) {
             if let Some(accuracy) = line["valid_accuracy"].as_f64() {
                 course.accuracies.push(accuracy);
                 course.best = if line["best"] == true { course.accuracies.len() } else { course.best };

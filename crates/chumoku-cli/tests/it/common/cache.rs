@@ -1,0 +1,222 @@
+//! Models are trained once by each program and kept under `target/`: a program makes the same files from the same files.
+
+use super::{Place, Run, sha256};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The folder of what one program made.
+struct Store {
+    folder: PathBuf,
+    /// Held as long as the process runs: others leave the folder alone.
+    _in_use: File,
+}
+
+impl Store {
+    fn of_this_program() -> &'static Store {
+        static STORE: OnceLock<Store> = OnceLock::new();
+        STORE.get_or_init(|| {
+            let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("models");
+            fs::create_dir_all(&all).unwrap();
+            // Folders are begun and removed by one process at a time.
+            let turn = lock_file(&all.join("lock"));
+            turn.lock().unwrap();
+            let own = sha256(Path::new(env!("CARGO_BIN_EXE_chumoku")));
+            remove_others(&all, &own);
+            let in_use = lock_file(&all.join(format!("{own}.in-use")));
+            in_use.lock_shared().unwrap();
+            let folder = all.join(own);
+            fs::create_dir_all(&folder).unwrap();
+            Store { folder, _in_use: in_use }
+        })
+    }
+}
+
+fn lock_file(path: &Path) -> File {
+    File::options().create(true).append(true).open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Removes the folders of other programs that no process uses.
+fn remove_others(all: &Path, own: &str) {
+    for entry in fs::read_dir(all).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if name == own || !entry.path().is_dir() {
+            continue;
+        }
+        let lock = all.join(format!("{name}.in-use"));
+        if lock_file(&lock).try_lock().is_ok() {
+            fs::remove_dir_all(entry.path()).unwrap();
+            fs::remove_file(lock).unwrap();
+        }
+    }
+}
+
+/// Adds the files and folders at a path to a hash. Fails if something there cannot be read, or has no end.
+fn add_contents(hash: &mut Sha256, path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        let mut names = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        hash.update(names.len().to_le_bytes());
+        for name in names {
+            add(hash, name.as_encoded_bytes());
+            add_contents(hash, &path.join(name))?;
+        }
+    } else if path.is_file() {
+        add(hash, &fs::read(path)?);
+    } else {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(())
+}
+
+fn add(hash: &mut Sha256, bytes: &[u8]) {
+    hash.update(bytes.len().to_le_bytes());
+    hash.update(bytes);
+}
+
+fn hexadecimal(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Place {
+    /// Runs a training, or takes the files that the same program made before from the same arguments and files. What is
+    /// taken is a copy, which the test may change.
+    ///
+    /// Runs the command anew if the result depends on more: with `--resume`, with `--threads`, whose tests are about how
+    /// the work is shared, and without `--out`, where the name depends on the other names there. Nor does it keep a folder in
+    /// a folder.
+    pub(super) fn run_cached(&self, args: &[&str]) -> Run {
+        let says = |flag: &str| args.iter().any(|arg| arg.split('=').next() == Some(flag));
+        let out = args.iter().position(|&arg| arg == "--out").and_then(|at| args.get(at + 1));
+        let is_fixed = args.first() == Some(&"train")
+            && out.is_some_and(|out| !out.contains('/'))
+            && !says("--resume")
+            && !says("--threads");
+        match is_fixed.then(|| self.key(args)) {
+            Some(Ok(key)) => self.run_once(args, &key),
+            _ => self.run_anew(args),
+        }
+    }
+
+    fn run_once(&self, args: &[&str], key: &str) -> Run {
+        let store = Store::of_this_program();
+        let kept = store.folder.join(key);
+        // Whoever comes second waits for the first.
+        let lock = lock_file(&store.folder.join(format!("{key}.lock")));
+        lock.lock().unwrap();
+        if kept.is_dir() {
+            drop(lock);
+            return self.restore(&kept);
+        }
+        let before = self.entries();
+        let run = self.run_anew(args);
+        if run.code != 0 {
+            return run;
+        }
+        // Under another name until it is whole, so that an aborted run leaves nothing half.
+        let new = tempfile::tempdir_in(&store.folder).unwrap();
+        let files = Place { root: new.path().join("files"), _own: None };
+        fs::create_dir(&files.root).unwrap();
+        for (name, contents) in self.entries() {
+            if before.get(&name) != Some(&contents) {
+                files.copy_entry(&self.path(&name), &name);
+            }
+        }
+        fs::write(new.path().join("run.json"), serde_json::json!([run.stdout, run.stderr]).to_string()).unwrap();
+        fs::rename(new.keep(), kept).unwrap();
+        run
+    }
+
+    /// The hash of all that decides what a training makes: arguments, the files and folders that they name, alone or
+    /// separated by commas, and the variables that the program reads.
+    fn key(&self, args: &[&str]) -> io::Result<String> {
+        let mut hash = Sha256::new();
+        for arg in args {
+            add(&mut hash, arg.as_bytes());
+            let named = arg.split_once('=').filter(|_| arg.starts_with("--")).map_or(*arg, |(_, value)| value);
+            for path in named.split(',').filter(|name| !name.is_empty()).map(|name| self.path(name)) {
+                if path.symlink_metadata().is_ok() {
+                    add_contents(&mut hash, &path)?;
+                }
+            }
+        }
+        // What is trained further reads the files again that its model was trained on.
+        if args.contains(&"--from") {
+            for (name, contents) in self.entries() {
+                add(&mut hash, name.as_bytes());
+                add(&mut hash, contents.as_bytes());
+            }
+        }
+        let of_tests = ["CHUMOKU_EXHAUSTIVE", "CHUMOKU_PYTHON", "CHUMOKU_REQUIRE_ISA", "CHUMOKU_SHARED_DATA"];
+        let is_read = |name: &str| name.starts_with("CHUMOKU_") || name.starts_with("RAYON_");
+        let mut variables: Vec<(OsString, OsString)> = std::env::vars_os()
+            .filter(|(name, _)| name.to_str().is_some_and(|name| is_read(name) && !of_tests.contains(&name)))
+            .collect();
+        variables.sort();
+        for (name, value) in variables {
+            add(&mut hash, name.as_encoded_bytes());
+            add(&mut hash, value.as_encoded_bytes());
+        }
+        Ok(hexadecimal(hash))
+    }
+
+    /// The names in the folder, each with the hash of what it holds.
+    fn entries(&self) -> BTreeMap<String, String> {
+        // What has an odd name, or cannot be read, is not what a training makes.
+        let entry = |name: OsString| {
+            let name = name.into_string().ok()?;
+            let mut hash = Sha256::new();
+            add_contents(&mut hash, &self.path(&name)).ok()?;
+            Some((name, hexadecimal(hash)))
+        };
+        fs::read_dir(&self.root).unwrap().filter_map(|found| entry(found.unwrap().file_name())).collect()
+    }
+
+    fn restore(&self, kept: &Path) -> Run {
+        let text = fs::read_to_string(kept.join("run.json")).unwrap();
+        let [stdout, stderr]: [String; 2] = serde_json::from_str(&text).unwrap();
+        for entry in fs::read_dir(kept.join("files")).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            if self.path(&name).is_dir() {
+                fs::remove_dir_all(self.path(&name)).unwrap();
+            }
+            self.copy_entry(&entry.path(), &name);
+        }
+        Run { code: 0, stdout, stderr, peak_bytes: None }
+    }
+
+    fn copy_entry(&self, from: &Path, name: &str) {
+        if from.is_dir() {
+            self.copy(from, name);
+        } else {
+            fs::copy(from, self.path(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_is_what_was_made() {
+    let train = ["train", "reviews.csv", "--model", "ngrams", "--out", "model"];
+    let make = |rows: usize| {
+        let place = Place::new();
+        place.write("reviews.csv", super::csv(&super::reviews(rows)));
+        let run = place.run(&train).ok();
+        (place, run)
+    };
+    let ((place, run), (again, run_again), (other, _)) = (make(60), make(60), make(61));
+    assert_eq!((place.contents(), run.stdout, run.stderr), (again.contents(), run_again.stdout, run_again.stderr));
+    let model = |place: &Place| sha256(&place.path("model/model.safetensors"));
+    assert_ne!(model(&place), model(&other));
+    again.run_anew(&[&train[..], &["--force"]].concat()).ok();
+    assert_eq!(model(&place), model(&again));
+    // The copy is the test's own; a folder that is there is in the way, and is replaced by force.
+    place.write("model/model.safetensors", "damaged");
+    assert_eq!(place.run(&train).code, 2);
+    assert_eq!(place.run(&[&train[..], &["--force"]].concat()).ok().code, 0);
+    assert_eq!(model(&place), model(&again));
+    assert_eq!(model(&make(60).0), model(&again));
+}

@@ -1,0 +1,420 @@
+//! Training: features, their weights, and the choice of C.
+
+use super::NgramConfig;
+use super::answer::{Answer, loss, numbers_of, outputs_of};
+use super::columns::bytes_of_fitting;
+use super::error::NgramError;
+use super::features::{Choice, features};
+use super::model::{NgramModel, NgramReport};
+use super::newton::{Solver, Stop};
+use super::problem::{Problem, Vector};
+use super::sparse::Sparse;
+use super::tokens::NgramScheme;
+use super::vocabulary::CountedTexts;
+use crate::beside;
+use chumoku_kernels::parallel;
+use chumoku_text::lang::lang;
+use chumoku_text::{failpoint, memory, pair, tr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a model learns from.
+#[derive(Debug, Clone, Copy)]
+pub struct NgramData<'a, A = u32> {
+    /// Training texts.
+    pub texts: &'a [&'a str],
+    /// The right answer for each training text.
+    pub labels: &'a [A],
+    /// Number of classes or labels; answers are below it.
+    pub num_classes: usize,
+    /// Texts and answers on which C is chosen.
+    pub valid: Option<(&'a [&'a str], &'a [A])>,
+    /// How much a row of each class counts; 1 if absent. (Not for labels that do not exclude each other.)
+    pub class_weights: Option<&'a [f32]>,
+}
+
+/// [`NgramData`] with the numbers of its answers, whatever their type.
+#[derive(Clone, Copy)]
+struct Examples<'a> {
+    texts: &'a [&'a str],
+    labels: &'a [&'a [u32]],
+    num_classes: usize,
+    valid: Option<(&'a [&'a str], &'a [&'a [u32]])>,
+    class_weights: Option<&'a [f32]>,
+    /// Whether labels do not exclude each other.
+    is_set: bool,
+}
+
+/// Texts from which on an n-gram of one text only is no feature.
+const MANY_TEXTS: usize = 1000;
+
+impl NgramModel {
+    /// Learns from labelled texts.
+    ///
+    /// `progress` is told in a line what has been done; when `cancel` is set, training stops at the next step.
+    ///
+    /// # Errors
+    ///
+    /// Texts, labels, class weights or settings that do not fit each other; [`NgramError::Cancelled`].
+    pub fn train<A: Answer>(
+        data: &NgramData<'_, A>,
+        config: &NgramConfig,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<NgramModel, NgramError> {
+        Ok(NgramModel::train_from(data, config, Found::default(), cancel, progress)?.0)
+    }
+
+    /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
+    pub fn train_from<A: Answer>(
+        data: &NgramData<'_, A>,
+        config: &NgramConfig,
+        found: Found,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<(NgramModel, Found), NgramError> {
+        let NgramData { texts, num_classes, class_weights, .. } = *data;
+        let (labels, valid) = (numbers_of(data.labels), data.valid.map(|(texts, labels)| (texts, numbers_of(labels))));
+        let (labels, valid) = (&labels[..], valid.as_ref().map(|(texts, labels)| (*texts, &labels[..])));
+        let examples = Examples { texts, labels, num_classes, valid, class_weights, is_set: A::IS_SET };
+        NgramModel::learn(&examples, config, found, cancel, progress)
+    }
+
+    fn learn(
+        data: &Examples<'_>,
+        config: &NgramConfig,
+        found: Found,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<(NgramModel, Found), NgramError> {
+        check(data, config)?;
+        let is_cancelled = || cancel.load(Ordering::Relaxed);
+        let go_on = || {
+            if is_cancelled() { Err(NgramError::Cancelled) } else { Ok(()) }
+        };
+        let outputs = outputs_of(data.num_classes, data.is_set);
+        if let Some([needed, free]) = memory::lacking(bytes_of_fitting(data.texts.len(), outputs)) {
+            return Err(NgramError::Memory { texts: data.texts.len(), classes: data.num_classes, needed, free });
+        }
+
+        let scheme = scheme_for(data.texts, config);
+        let reading = |read: usize| {
+            progress(&tr!("{read} of {} texts read", "{} 件中 {read} 件を読み込み済み", data.texts.len()));
+        };
+        let mut counted = match found.texts {
+            Some((known, counted)) if known == scheme => counted,
+            _ => CountedTexts::read(data.texts, &scheme, &is_cancelled, &reading),
+        };
+        go_on()?;
+        let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
+        let at_least = config.min_document_frequency.unwrap_or(at_least);
+        let most = config.max_weights / outputs;
+        let beside = beside::num_features(&scheme.columns);
+        let (labels, classes) = (data.labels, data.num_classes);
+        let choice = Choice { at_least, most, relevance: config.relevance, labels, classes, beside };
+        let (vocabulary, x) = features(&counted, &choice);
+        failpoint::hit("ngrams");
+        go_on()?;
+        progress(&tr!(
+            "{} n-grams from {} texts",
+            "{1} 件のテキストから {0} 個の n-gram",
+            vocabulary.len(),
+            data.texts.len()
+        ));
+
+        let row_weights: Vec<f32> = data.labels.iter().map(|label| class_weight(data, label)).collect();
+        let prior = prior_of(data, &row_weights);
+        let bias = match prior[..] {
+            [first, second] if !data.is_set => vec![second - first],
+            _ => prior.clone(),
+        };
+        let is_set = data.is_set;
+        let problem = Problem { x: &x, labels, is_set, row_weights: &row_weights, outputs, prior: &bias };
+        let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
+            let counted = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {});
+            let rows = counted.rows(&vocabulary);
+            (counted, rows, labels)
+        });
+        go_on()?;
+
+        let valid_rows = valid.as_ref().map(|(_, rows, labels)| (rows, *labels));
+        let listener = Listener { is_cancelled: &is_cancelled, progress };
+        let start = found.start.filter(|start| start.dual.len() == data.texts.len() * outputs);
+        let search = Search {
+            problem: &problem,
+            solver: Solver::new(&problem),
+            valid: valid_rows,
+            data,
+            tolerance: config.tolerance,
+            listener,
+            products: 0,
+        };
+        let Trial { weights, start, report } = search.run(start, config)?;
+        if let Some((valid, _, _)) = valid {
+            counted.append(valid);
+        }
+        let found = Found { texts: Some((scheme.clone(), counted)), start: Some(start) };
+        Ok((NgramModel { scheme, vocabulary, weights, prior, is_set, report: Some(report) }, found))
+    }
+}
+
+/// What a training leaves to a later one on its training and validation texts together.
+#[derive(Default)]
+pub struct Found {
+    /// The n-grams of all these texts.
+    texts: Option<(NgramScheme, CountedTexts)>,
+    start: Option<Start>,
+}
+
+impl Found {
+    /// Gives up the n-grams, which the later training will read again.
+    pub fn forget_texts(&mut self) {
+        self.texts = None;
+    }
+}
+
+/// Where to begin: a solution as [`Vector`] has it.
+struct Start {
+    /// (texts, outputs)
+    dual: Vec<f32>,
+    /// (outputs)
+    bias: Vec<f32>,
+}
+
+struct Listener<'a> {
+    is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    progress: &'a dyn Fn(&str),
+}
+
+/// The search for C.
+struct Search<'a> {
+    problem: &'a Problem<'a>,
+    solver: Solver<'a>,
+    valid: Option<(&'a Sparse, &'a [&'a [u32]])>,
+    data: &'a Examples<'a>,
+    tolerance: f64,
+    listener: Listener<'a>,
+    /// So far.
+    products: usize,
+}
+
+/// The solution at one C.
+struct Trial {
+    weights: Vec<f32>,
+    start: Start,
+    report: NgramReport,
+}
+
+impl Trial {
+    fn is_better_than(&self, other: &Trial) -> bool {
+        match (self.report.valid_loss, other.report.valid_loss) {
+            (Some(loss), Some(other)) => loss < other,
+            _ => true,
+        }
+    }
+}
+
+impl Search<'_> {
+    /// The weights at the C of least validation loss, or at the one set where there are no validation rows.
+    fn run(mut self, start: Option<Start>, config: &NgramConfig) -> Result<Trial, NgramError> {
+        let mut at = self.problem.start();
+        let is_new = start.is_none();
+        if let Some(start) = start {
+            self.problem.begin_at(&start.dual, &start.bias, &mut at);
+            self.solver.fill_scores(&mut at);
+        }
+        if self.valid.is_none() {
+            // Small ones are quick, and good starts for large ones.
+            for &c in config.c_grid.iter().filter(|&&c| is_new && c < config.c_without_validation) {
+                self.fit(&mut at, c)?;
+            }
+            return self.trial(&mut at, config.c_without_validation);
+        }
+        // The loss has one valley in C: up the grid from its second value, each from the solution of the one below, as
+        // long as it falls; if it never does, down.
+        let (below, above) = config.c_grid.split_at(usize::from(config.c_grid.len() > 1));
+        let mut best = self.trial(&mut at, above[0])?;
+        let first = at.clone();
+        for &c in &above[1..] {
+            let trial = self.trial(&mut at, c)?;
+            if !trial.is_better_than(&best) {
+                break;
+            }
+            best = trial;
+        }
+        if best.report.c == above[0] {
+            at = first;
+            for &c in below {
+                let trial = self.trial(&mut at, c)?;
+                if trial.is_better_than(&best) {
+                    best = trial;
+                }
+            }
+        }
+        best.report.products = self.products;
+        Ok(best)
+    }
+
+    /// Moves to the solution at `c`; returns the norm of its gradient.
+    fn fit(&mut self, at: &mut Vector, c: f32) -> Result<f64, NgramError> {
+        let step = |step: usize, gradient: f64| {
+            (self.listener.progress)(&tr!(
+                "C {c}: step {step}, gradient {gradient:.4} of {:.4}",
+                "C {c}：ステップ {step}、勾配 {gradient:.4}（目標 {:.4}）",
+                self.tolerance
+            ));
+        };
+        let stop = Stop { tolerance: self.tolerance, is_cancelled: self.listener.is_cancelled, progress: &step };
+        let outcome = self.solver.fit(at, c, &stop);
+        if (self.listener.is_cancelled)() {
+            return Err(NgramError::Cancelled);
+        }
+        self.products += outcome.products;
+        Ok(outcome.relative_gradient)
+    }
+
+    /// The solution at `c`, with its scores on the validation rows.
+    fn trial(&mut self, at: &mut Vector, c: f32) -> Result<Trial, NgramError> {
+        let relative_gradient = self.fit(at, c)?;
+        let weights = self.problem.weights(at);
+        let mut dual = self.problem.unpadded(&at.dual);
+        let score = self.valid.map(|(rows, labels)| {
+            let (weights, bias) = weights.split_at(weights.len() - self.problem.outputs);
+            let scores = rows.times_plus(weights, bias);
+            let score = evaluate(&scores, labels, self.data);
+            let percent = 100.0 * score.accuracy;
+            (self.listener.progress)(&tr!(
+                "C {c}: validation loss {:.4}, accuracy {percent:.2} %",
+                "C {c}：検証データの損失 {:.4}、正解率 {percent:.2} %",
+                score.loss
+            ));
+            // These rows have had no part in the weights.
+            dual.resize(dual.len() + scores.len(), 0.0);
+            score
+        });
+        let report = NgramReport {
+            c,
+            valid_loss: score.map(|score| score.loss),
+            valid_accuracy: score.map(|score| score.accuracy),
+            relative_gradient,
+            products: self.products,
+        };
+        Ok(Trial { weights, start: Start { dual, bias: at.bias.clone() }, report })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Score {
+    loss: f64,
+    accuracy: f64,
+}
+
+fn check(data: &Examples<'_>, config: &NgramConfig) -> Result<(), NgramError> {
+    if data.texts.is_empty() {
+        return Err(NgramError::NoTexts);
+    }
+    if data.num_classes < 2 {
+        return Err(NgramError::Classes { got: data.num_classes });
+    }
+    for (texts, labels) in [Some((data.texts, data.labels)), data.valid].into_iter().flatten() {
+        if texts.len() != labels.len() || texts.len() > u32::MAX as usize {
+            return Err(NgramError::Lengths { texts: texts.len(), labels: labels.len() });
+        }
+        let is_unknown = |label: &&u32| **label as usize >= data.num_classes;
+        let unknown = |answer: &[u32]| answer.iter().find(is_unknown).copied();
+        if let Some((row, label)) = labels.iter().enumerate().find_map(|(row, answer)| Some((row, unknown(answer)?))) {
+            return Err(NgramError::Label { row, label, classes: data.num_classes });
+        }
+    }
+    if let Some(weights) = data.class_weights {
+        let counts = |&label: &u32| weights.get(label as usize).is_some_and(|&weight| weight > 0.0);
+        let sums = data.labels.iter().copied().flatten().any(counts);
+        if weights.len() != data.num_classes || !weights.iter().all(|w| w.is_finite() && *w >= 0.0) || !sums {
+            return Err(NgramError::ClassWeights { classes: data.num_classes, got: weights.to_vec() });
+        }
+    }
+    config.scheme.check()?;
+    let is_c = |c: &f32| *c > 0.0 && *c <= 1e6;
+    if !config.c_grid.iter().chain([&config.c_without_validation]).all(is_c)
+        || config.c_grid.is_empty()
+        || !config.c_grid.is_sorted()
+    {
+        let got = format!("{:?}", config.c_grid);
+        return Err(NgramError::Setting {
+            setting: "c_grid",
+            expected: lang()
+                .pick("one or more ascending numbers above 0, at most 1e6,", "0 より大きく 1e6 以下の昇順の数"),
+            got,
+        });
+    }
+    if !(0.0..=2.0).contains(&config.relevance) {
+        let got = config.relevance.to_string();
+        let expected = lang().pick("a number from 0 to 2", "0 から 2 までの数");
+        return Err(NgramError::Setting { setting: "relevance", expected, got });
+    }
+    if config.tolerance.is_nan() || config.tolerance <= 0.0 {
+        let got = config.tolerance.to_string();
+        return Err(NgramError::Setting {
+            setting: "tolerance",
+            expected: lang().pick("a number above 0", "正の数"),
+            got,
+        });
+    }
+    Ok(())
+}
+
+/// The configured scheme, without runs inside words where texts are long.
+fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
+    let mut scheme = config.scheme.clone();
+    let words: usize = parallel::map(texts, |text| scheme.text_of(text).split_whitespace().count()).iter().sum();
+    if words as f64 > config.inside_words_up_to * texts.len() as f64 {
+        scheme.inside_words = None;
+    }
+    scheme.pairs = texts.iter().all(|text| pair::parts(text).is_some());
+    scheme
+}
+
+fn class_weight(data: &Examples<'_>, answer: &[u32]) -> f32 {
+    match (data.class_weights, answer) {
+        (Some(weights), &[label]) if !data.is_set => weights[label as usize],
+        _ => 1.0,
+    }
+}
+
+/// Logarithm of each class's share of the weighted rows, half a row added to each class; of labels that do not exclude each
+/// other, the log-odds of each.
+fn prior_of(data: &Examples<'_>, row_weights: &[f32]) -> Vec<f32> {
+    let mut sums = vec![0.5_f64; data.num_classes];
+    for (answer, &weight) in data.labels.iter().zip(row_weights) {
+        answer.iter().for_each(|&label| sums[label as usize] += f64::from(weight));
+    }
+    if data.is_set {
+        let rows = 1.0 + row_weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
+        return sums.iter().map(|sum| (sum / (rows - sum)).ln() as f32).collect();
+    }
+    let all: f64 = sums.iter().sum();
+    sums.iter().map(|sum| (sum / all).ln() as f32).collect()
+}
+
+fn evaluate(scores: &[f32], labels: &[&[u32]], data: &Examples<'_>) -> Score {
+    let (mut total, mut weights, mut right) = (0.0, 0.0, 0);
+    for (scores, answer) in scores.chunks_exact(scores.len() / labels.len()).zip(labels) {
+        let weight = f64::from(class_weight(data, answer));
+        total += weight * loss(scores, answer, data.is_set);
+        weights += weight;
+        right += usize::from(is_right(scores, answer, data.is_set));
+    }
+    Score { loss: if weights > 0.0 { total / weights } else { total }, accuracy: right as f64 / labels.len() as f64 }
+}
+
+/// Whether scores give the answer: the class, or exactly these labels.
+fn is_right(scores: &[f32], answer: &[u32], is_set: bool) -> bool {
+    if is_set {
+        let found = (0..scores.len() as u32).filter(|&label| scores[label as usize] > 0.0);
+        return found.eq(answer.iter().copied());
+    }
+    let predicted = match scores {
+        [score] => usize::from(*score > 0.0),
+        many => (0..many.len()).fold(0, |best, class| if many[class] > many[best] { class } else { best }),
+    };
+    answer.first().is_some_and(|&label| label as usize == predicted)
+}

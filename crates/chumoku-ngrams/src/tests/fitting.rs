@@ -1,0 +1,298 @@
+//! Sparse products and the solver, against plain arithmetic in f64.
+
+use super::super::columns::{Columns, padded};
+use super::super::newton::{Solver, Stop};
+use super::super::numbers_of;
+use super::super::problem::{Problem, Vector};
+use super::noise;
+
+/// A matrix of small numbers, a third of them stored, by columns; and all of them by rows.
+fn random_columns(rows: usize, columns: usize, seed: u64) -> (Columns, Vec<Vec<f64>>) {
+    let mut random = noise(seed);
+    let mut plain = vec![vec![0.0; columns]; rows];
+    let (mut starts, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+    for column in 0..columns {
+        for (row, plain) in plain.iter_mut().enumerate() {
+            if random.next().unwrap().is_multiple_of(3) {
+                let value = (random.next().unwrap() % 1000) as f32 / 500.0;
+                indices.push(row as u32);
+                values.push(value);
+                plain[column] = f64::from(value);
+            }
+        }
+        starts.push(indices.len());
+    }
+    (Columns::new(starts, indices, values, rows), plain)
+}
+
+fn random_dense(length: usize, seed: u64) -> Vec<f32> {
+    noise(seed).take(length).map(|x| (x % 2001) as f32 / 1000.0 - 1.0).collect()
+}
+
+#[test]
+fn products_are_those_of_plain_loops() {
+    for (rows, columns) in [(1, 1), (7, 3), (3, 0), (40, 90), (300, 60)] {
+        let (x, plain) = random_columns(rows, columns, 1);
+        // Outputs on both sides of every panel's edge.
+        for outputs in [1, 2, 3, 4, 5, 8, 9, 12, 13, 15, 16, 17, 33] {
+            let width = padded(outputs);
+            let mut a = random_dense(rows * width, 2);
+            a.chunks_exact_mut(width).for_each(|row| row[outputs..].fill(0.0));
+            let weight = |column: usize, k: usize| -> f64 {
+                (0..rows).map(|row| plain[row][column] * f64::from(a[row * width + k])).sum()
+            };
+            let weights = x.weights(&a, width, outputs);
+            assert_eq!(weights.len(), columns * outputs);
+            for (at, fast) in weights.iter().enumerate() {
+                let plain = weight(at / outputs, at % outputs);
+                assert!((f64::from(*fast) - plain).abs() < 1e-4 * (1.0 + plain.abs()), "{outputs}: {fast} for {plain}");
+            }
+            let mut fast = vec![f32::NAN; rows * width];
+            x.gram_times(&a, width, &mut fast, &mut vec![vec![f32::NAN; 3]]);
+            for row in 0..rows {
+                for k in 0..width {
+                    let plain: f64 = (0..columns).map(|column| plain[row][column] * weight(column, k)).sum();
+                    let fast = f64::from(fast[row * width + k]);
+                    assert!((fast - plain).abs() < 1e-4 * (1.0 + plain.abs()), "{outputs}: {fast} for {plain}");
+                }
+            }
+        }
+    }
+}
+
+/// Problems of 50 random rows with `classes` classes, handed to `test`: of fewer features than rows, and of more.
+fn with_problem(classes: usize, test: impl Fn(&Problem)) {
+    for features in [12, 80] {
+        with_features(classes, features, &test);
+    }
+}
+
+fn with_features(classes: usize, features: usize, test: &impl Fn(&Problem)) {
+    let (x, _) = random_columns(50, features, 4);
+    let labels: Vec<u32> = noise(5).take(50).map(|n| (n % classes as u64) as u32).collect();
+    let row_weights: Vec<f32> = noise(6).take(50).map(|n| (n % 4) as f32 * 0.5).collect();
+    let outputs = if classes == 2 { 1 } else { classes };
+    let prior = random_dense(outputs, 7);
+    test(&Problem {
+        x: &x,
+        labels: &numbers_of(&labels),
+        is_set: false,
+        row_weights: &row_weights,
+        outputs,
+        prior: &prior,
+    });
+}
+
+/// A point, or a change of one, with its scores.
+fn random_vector(problem: &Problem, seed: u64) -> Vector {
+    let rows = problem.x.num_rows();
+    let mut vector = problem.zero();
+    let dual: Vec<f32> = random_dense(rows * problem.outputs, seed).iter().map(|x| 0.1 * x).collect();
+    problem.begin_at(&dual, &random_dense(problem.outputs, seed + 100), &mut vector);
+    problem.fill_scores(&mut vector, &mut Vec::new());
+    vector
+}
+
+fn moved(from: &Vector, by: &Vector, length: f32) -> Vector {
+    let add = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a + length * b).collect();
+    Vector { dual: add(&from.dual, &by.dual), scores: add(&from.scores, &by.scores), bias: add(&from.bias, &by.bias) }
+}
+
+fn gradient(problem: &Problem, at: &Vector, c: f32) -> Vector {
+    let mut probabilities = at.dual.clone();
+    problem.probabilities(at, &mut probabilities);
+    let mut gradient = problem.zero();
+    problem.gradient(at, c, &probabilities, &mut gradient);
+    problem.fill_scores(&mut gradient, &mut Vec::new());
+    gradient
+}
+
+#[test]
+fn the_gradient_is_that_of_central_differences() {
+    for classes in [2, 3, 5] {
+        with_problem(classes, |problem| {
+            let at = random_vector(problem, 8);
+            let gradient = gradient(problem, &at, 0.7);
+            // Each weight that one text alone would change, and each bias.
+            for cell in 0..at.dual.len() + problem.outputs {
+                let mut aside = problem.zero();
+                if cell < at.dual.len() {
+                    if cell % problem.width() >= problem.outputs {
+                        continue;
+                    }
+                    aside.dual[cell] = 1.0;
+                    problem.fill_scores(&mut aside, &mut Vec::new());
+                } else {
+                    aside.bias[cell - at.dual.len()] = 1.0;
+                }
+                let objective = |length: f32| problem.objective(&moved(&at, &aside, length), 0.7);
+                let difference = (objective(0.003) - objective(-0.003)) / 0.006;
+                let slope = gradient.dot(&aside);
+                assert!(
+                    (slope - difference).abs() < 5e-3 * (1.0 + difference.abs()),
+                    "{cell}: {slope} for {difference}"
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn what_a_step_adds_to_the_bias_penalty_is_the_difference() {
+    with_problem(3, |problem| {
+        let (mut at, mut step) = (random_vector(problem, 8), random_vector(problem, 9));
+        let zero = problem.zero();
+        (at.dual, at.scores) = (zero.dual.clone(), zero.scores.clone());
+        (step.dual, step.scores) = (zero.dual, zero.scores);
+        let end = moved(&at, &step, 0.5);
+        let losses = problem.loss(&end, 0.0, &step) - problem.loss(&at, 0.0, &step);
+        let difference = problem.objective(&end, 1.0) - problem.objective(&at, 1.0) - losses;
+        assert!((problem.bias_penalty_added(&at, 0.5, &step) - difference).abs() < 1e-6);
+        assert!((problem.loss(&at, 0.5, &step) - problem.loss(&end, 0.0, &step)).abs() < 1e-4);
+    });
+}
+
+#[test]
+fn the_hessian_is_that_of_differences_of_the_gradient() {
+    for classes in [2, 3, 5] {
+        with_problem(classes, |problem| {
+            let (at, v) = (random_vector(problem, 8), random_vector(problem, 9));
+            let mut probabilities = at.dual.clone();
+            problem.probabilities(&at, &mut probabilities);
+            let mut product = problem.zero();
+            problem.hessian_times(&probabilities, 0.7, &v, &mut product);
+            problem.fill_scores(&mut product, &mut Vec::new());
+            let [up, down] = [0.01, -0.01].map(|length| gradient(problem, &moved(&at, &v, length), 0.7));
+            let difference = |up: &[f32], down: &[f32], product: &[f32]| {
+                for ((up, down), product) in up.iter().zip(down).zip(product) {
+                    let difference = (up - down) / 0.02;
+                    assert!(
+                        (product - difference).abs() < 1e-2 * (1.0 + difference.abs()),
+                        "{product} for {difference}"
+                    );
+                }
+            };
+            difference(&up.dual, &down.dual, &product.dual);
+            difference(&up.scores, &down.scores, &product.scores);
+            difference(&up.bias, &down.bias, &product.bias);
+            // The preconditioner is one over the bias's part of the diagonal: of H e for every unit vector e.
+            let preconditioner = problem.preconditioner(&probabilities, 0.7);
+            for (output, factor) in preconditioner.iter().enumerate() {
+                let mut unit = problem.zero();
+                unit.bias[output] = 1.0;
+                problem.hessian_times(&probabilities, 0.7, &unit, &mut product);
+                assert!((product.bias[output] * factor - 1.0).abs() < 1e-4, "{output}");
+            }
+        });
+    }
+}
+
+const TIGHT: Stop<'static> = Stop { tolerance: 1e-5, is_cancelled: &|| false, progress: &|_, _| () };
+
+#[test]
+fn the_solution_has_no_slope_and_no_better_neighbour() {
+    for classes in [2, 4] {
+        with_problem(classes, |problem| {
+            for c in [0.1, 1.0, 100.0] {
+                let mut at = problem.start();
+                let outcome = Solver::new(problem).fit(&mut at, c, &TIGHT);
+                // Where features are few, many an A stands for the same weights, and rounding shows sooner.
+                let noise = if problem.x.len() < problem.x.num_rows() { 1e-3 } else { 1e-4 };
+                assert!(outcome.relative_gradient < noise, "{classes} classes, C {c}: {outcome:?}");
+                let least = problem.objective(&at, c);
+                for seed in 10..20 {
+                    let aside = random_vector(problem, seed);
+                    assert!(problem.objective(&moved(&at, &aside, 0.05), c) > least);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn every_start_leads_to_the_same_solution() {
+    with_problem(4, |problem| {
+        let scores = [None, Some(30), Some(31)].map(|seed| {
+            let mut at = seed.map_or(problem.start(), |seed| random_vector(problem, seed));
+            Solver::new(problem).fit(&mut at, 5.0, &TIGHT);
+            // What was added up on the way is still what it stands for.
+            let mut again = at.clone();
+            problem.fill_scores(&mut again, &mut Vec::new());
+            for (kept, made) in at.scores.iter().zip(&again.scores) {
+                assert!((kept - made).abs() < 1e-3, "{kept} {made}");
+            }
+            again.scores
+        });
+        for other in &scores[1..] {
+            assert!(scores[0].iter().zip(other).all(|(a, b)| (a - b).abs() < 0.01));
+        }
+    });
+}
+
+#[test]
+fn two_classes_as_one_output_or_two_agree() {
+    // With two outputs each carries half of the weight vector: W = (−w/2, w/2), ‖W‖² = ‖w‖²/2, so C counts half.
+    let (x, _) = random_columns(60, 10, 11);
+    let labels: Vec<u32> = noise(12).take(60).map(|n| (n % 2) as u32).collect();
+    let solve = |outputs: usize, c: f32| {
+        let prior = vec![0.0; outputs];
+        let row_weights = &[1.0; 60];
+        let problem =
+            Problem { x: &x, labels: &numbers_of(&labels), is_set: false, row_weights, outputs, prior: &prior };
+        let mut at = problem.start();
+        Solver::new(&problem).fit(&mut at, c, &TIGHT);
+        let scores = problem.unpadded(&at.scores);
+        scores.chunks_exact(outputs).flat_map(|row| row.iter().zip(&at.bias).map(|(x, b)| x + b)).collect::<Vec<f32>>()
+    };
+    let (one, two) = (solve(1, 2.0), solve(2, 1.0));
+    for (one, two) in one.iter().zip(two.chunks_exact(2)) {
+        assert!((one - (two[1] - two[0])).abs() < 0.02, "{one} {two:?}");
+    }
+}
+
+/// Labels that do not exclude each other are as many problems of two classes: solved together, each has its own solution.
+#[test]
+fn labels_are_problems_of_their_own() {
+    let (x, _) = random_columns(60, 30, 14);
+    let labels: Vec<Vec<u32>> =
+        (0..60).map(|i| (0..3).filter(|k| (i / (k + 1) + i % 7) % (2 + k) == 0).collect()).collect();
+    let row_weights = vec![1.0; 60];
+    let prior = [-0.3, 0.2, -1.0];
+    let together = Problem {
+        x: &x,
+        labels: &numbers_of(&labels),
+        is_set: true,
+        row_weights: &row_weights,
+        outputs: 3,
+        prior: &prior,
+    };
+    let stop = Stop { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
+    let mut at = together.start();
+    Solver::new(&together).fit(&mut at, 2.0, &stop);
+    let weights = together.weights(&at);
+    let mut total = 0.0;
+    for label in 0..3 {
+        let holds: Vec<u32> = labels.iter().map(|labels| u32::from(labels.contains(&(label as u32)))).collect();
+        let prior = [prior[label]];
+        let alone = Problem {
+            x: &x,
+            labels: &numbers_of(&holds),
+            is_set: false,
+            row_weights: &row_weights,
+            outputs: 1,
+            prior: &prior,
+        };
+        let mut own = alone.start();
+        Solver::new(&alone).fit(&mut own, 2.0, &stop);
+        for (feature, weight) in alone.weights(&own).iter().enumerate() {
+            let found = weights[feature * 3 + label];
+            assert!(
+                (weight - found).abs() < 2e-3 * (1.0 + weight.abs()),
+                "label {label}, {feature}: {found} for {weight}"
+            );
+        }
+        total += alone.objective(&own, 2.0);
+    }
+    let objective = together.objective(&at, 2.0);
+    assert!((objective - total).abs() < 1e-4 * total, "{objective} for {total}");
+}

@@ -1,0 +1,242 @@
+//! From text to TF-IDF rows.
+
+use super::super::features::{Choice, features};
+use super::super::numbers_of;
+use super::super::sparse::Sparse;
+use super::super::tokens::{NgramScheme, Reader};
+use super::super::vocabulary::{CountedTexts, Vocabulary};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const WORDS: NgramScheme = NgramScheme {
+    words: 1,
+    characters: 1,
+    inside_words: None,
+    edges: false,
+    pairs: false,
+    columns: Vec::new(),
+    column_scale: 0.0,
+};
+
+fn read(text: &str, scheme: &NgramScheme) -> Vec<u64> {
+    Reader::default().read(text, scheme).to_vec()
+}
+
+fn count(text: &str, scheme: &NgramScheme) -> usize {
+    read(text, scheme).len()
+}
+
+#[test]
+fn spelling_variants_are_one() {
+    let scheme = NgramScheme::default();
+    for (a, b) in [
+        ("Don't STOP", "don’t stop"),
+        ("ＡＢＣ １２", "abc 12"),
+        ("a,b", " a , b\r\n"),
+        ("Ünïted", "ünïted"),
+        ("私 は 学生", "私は学生"),
+    ] {
+        assert_eq!(read(a, &scheme), read(b, &scheme), "{a} / {b}");
+    }
+}
+
+#[test]
+fn units_are_words_marks_and_characters() {
+    // don't | stop | ! | !
+    assert_eq!(count("don't stop!!", &WORDS), 4);
+    // n't | ' | ve | rock | '
+    assert_eq!(count("n't 've rock'", &WORDS), 5);
+    // A letter with a combining accent is a letter; a letter with a virama does not end a word.
+    assert_eq!(count("cafe\u{301} हिन्दी", &WORDS), 2);
+    // 良 い 宿 5 分 。
+    assert_eq!(count("良い宿 5分。", &WORDS), 6);
+    // the | word | is | read | in | 猫 (one of six letters' runs is unspaced: words)
+    assert_eq!(count("the word is read in 猫", &WORDS), 6);
+}
+
+#[test]
+fn runs_have_every_length() {
+    let words = NgramScheme { words: 3, ..WORDS };
+    assert_eq!(count("a b c d", &words), 4 + 3 + 2);
+    // The two edges add a pair and a triple each; an empty text has none.
+    let edges = NgramScheme { edges: true, ..words.clone() };
+    assert_eq!(count("a b c d", &edges), 4 + 5 + 4);
+    assert_eq!(count(" ", &edges), 0);
+    let characters = NgramScheme { characters: 4, ..WORDS };
+    assert_eq!(count("良い宿だ", &characters), 4 + 3 + 2 + 1);
+    // ^ab$ has two runs of 3 and one of 4; ^a$ one of 3.
+    let inside = NgramScheme { inside_words: Some((3, 5)), ..WORDS };
+    assert_eq!(count("ab a !", &inside), 3 + 3 + 1);
+}
+
+/// The hash is in model files: if this fails, old models are lost. The numbers are from a Python script that follows
+/// the description in `tokens`.
+#[test]
+fn the_hash_never_changes() {
+    let scheme = NgramScheme { words: 2, ..WORDS };
+    assert_eq!(read("attention", &scheme), GOLDEN_WORD);
+    assert_eq!(read("Soft attention", &scheme), GOLDEN_PAIR);
+    assert_eq!(read("注", &scheme), GOLDEN_CHARACTER);
+}
+
+const GOLDEN_WORD: [u64; 1] = [0x07b2_28f4_94be_e196];
+const GOLDEN_PAIR: [u64; 3] = [0x07b2_28f4_94be_e196, 0xa50f_4fdc_a291_620a, 0xf231_c5f1_284e_699c];
+const GOLDEN_CHARACTER: [u64; 1] = [0xe52d_3b5c_2dd8_13d7];
+
+#[test]
+fn rows_are_those_worked_out_by_hand() {
+    // Two texts; a is in one of them: idf 1 + ln(3/2) = 1.405465; b in both: 1 + ln(3/3) = 1.
+    let counted = CountedTexts::read(&["a b a", "b"], &WORDS, &|| false, &|_| ());
+    let vocabulary = with_idf(&plain_frequencies(&["a b a", "b"], &WORDS), 2);
+    assert_eq!(vocabulary.len(), 2);
+    let rows = counted.rows(&vocabulary);
+    let [a, b] = ["a", "b"].map(|word| vocabulary.find(read(word, &WORDS)[0]).unwrap() as u32);
+    // a twice: (1 + ln 2) · 1.405465 = 2.379662; length √(2.379662² + 1) = 2.581219.
+    let value = |row: usize, column| {
+        let (columns, values) = rows.row(row);
+        columns.iter().position(|&c| c == column).map(|at| values[at])
+    };
+    assert!((value(0, a).unwrap() - 0.921_914).abs() < 1e-5, "{:?}", value(0, a));
+    assert!((value(0, b).unwrap() - 0.387_414).abs() < 1e-5, "{:?}", value(0, b));
+    assert_eq!((value(1, a), value(1, b)), (None, Some(1.0)));
+    // At least two texts: only b.
+    let choice = Choice { at_least: 2, most: 9, relevance: 0.5, labels: &[&[0], &[1]], classes: 2, beside: 0 };
+    assert_eq!(features(&counted, &choice).0.hashes(), [read("b", &WORDS)[0]]);
+}
+
+#[test]
+fn words_and_characters_weigh_the_same() {
+    let scheme = NgramScheme { words: 2, inside_words: Some((2, 4)), ..WORDS };
+    let counted = CountedTexts::read(&["the whole film", "a film"], &scheme, &|| false, &|_| ());
+    let vocabulary = with_idf(&plain_frequencies(&["the whole film", "a film"], &scheme), 2);
+    let rows = counted.rows(&vocabulary);
+    let (columns, values) = rows.row(0);
+    let mut squares = [0.0, 0.0];
+    for (&column, value) in columns.iter().zip(values) {
+        squares[(vocabulary.hashes()[column as usize] & 1) as usize] += value * value;
+    }
+    assert!(squares.iter().all(|square| (square - 0.5).abs() < 1e-6), "{squares:?}");
+}
+
+#[test]
+fn every_hash_is_found_and_no_other() {
+    let hashes = [0, 1, 5, 6, 7, 1 << 40, u64::MAX - 1, u64::MAX];
+    for length in 0..=hashes.len() {
+        let vocabulary = Vocabulary::new(hashes[..length].to_vec(), vec![1.0; length]);
+        for (at, &hash) in hashes.iter().enumerate() {
+            assert_eq!(vocabulary.find(hash), (at < length).then_some(at));
+        }
+        assert_eq!(vocabulary.find(3), None);
+    }
+}
+
+/// Every n-gram with the number of texts that have it.
+fn plain_frequencies(texts: &[&str], scheme: &NgramScheme) -> BTreeMap<u64, u32> {
+    let mut plain = BTreeMap::new();
+    for text in texts {
+        let mut hashes = read(text, scheme);
+        hashes.dedup();
+        hashes.into_iter().for_each(|hash| *plain.entry(hash).or_insert(0) += 1);
+    }
+    plain
+}
+
+fn with_idf(frequencies: &BTreeMap<u64, u32>, texts: usize) -> Vocabulary {
+    let idf = |df: &u32| (1.0 + ((1.0 + texts as f64) / (1.0 + f64::from(*df))).ln()) as f32;
+    Vocabulary::new(frequencies.keys().copied().collect(), frequencies.values().map(idf).collect())
+}
+
+/// Whether the features and columns are those that plain code finds.
+fn check_features(texts: &[&str], choice: &Choice, scheme: &NgramScheme) {
+    let counted = CountedTexts::read(texts, scheme, &|| false, &|_| ());
+    let (vocabulary, columns) = features(&counted, choice);
+    let mut kept: Vec<(u64, u32)> = plain_frequencies(texts, scheme).into_iter().collect();
+    kept.retain(|&(_, texts)| texts >= choice.at_least);
+    kept.sort_by_key(|&(hash, texts)| (std::cmp::Reverse(texts), hash));
+    kept.truncate(choice.most);
+    kept.sort_unstable();
+    let hashes: Vec<u64> = kept.iter().map(|pair| pair.0).collect();
+    assert_eq!(vocabulary.hashes(), hashes);
+
+    // √s · idf, from the texts of each class that have the n-gram.
+    let sets: Vec<BTreeSet<u64>> = texts.iter().map(|text| read(text, scheme).into_iter().collect()).collect();
+    let with = |hash: u64, class: u32| {
+        let labelled = sets.iter().zip(choice.labels);
+        labelled.filter(|(set, label)| ***label == [class] && set.contains(&hash)).count() as f64 + 1.0
+    };
+    let totals: Vec<f64> = (0..choice.classes as u32).map(|k| hashes.iter().map(|&hash| with(hash, k)).sum()).collect();
+    let all: f64 = totals.iter().sum();
+    for (&(hash, df), &weight) in kept.iter().zip(vocabulary.idf()) {
+        let counts: Vec<f64> = (0..choice.classes as u32).map(|k| with(hash, k)).collect();
+        let sum: f64 = counts.iter().sum();
+        let ratios = counts.iter().zip(&totals).map(|(n, total)| (n / total / ((sum - n) / (all - total))).ln().abs());
+        let relevance = ratios.fold(0.0, f64::max).sqrt().max(1e-3);
+        let plain = relevance * (1.0 + ((1.0 + texts.len() as f64) / (1.0 + f64::from(df))).ln());
+        assert!((f64::from(weight) - plain).abs() < 1e-5 * plain, "{weight} for {plain}");
+    }
+
+    // The columns are the rows that prediction makes, turned over.
+    let rows = counted.rows(&vocabulary);
+    assert_eq!((columns.len(), columns.num_rows()), (hashes.len(), texts.len()));
+    let mut unit = vec![0.0; texts.len()];
+    for row in 0..texts.len() {
+        unit[row] = 1.0;
+        let (indices, values) = rows.row(row);
+        let mut plain = vec![0.0; hashes.len()];
+        indices.iter().zip(values).for_each(|(&index, &value)| plain[index as usize] = value);
+        let column = columns.weights(&unit, 1, 1);
+        assert!(column.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-6), "{column:?} {plain:?}");
+        unit[row] = 0.0;
+    }
+}
+
+#[test]
+fn many_texts_are_counted_in_many_shards() {
+    // Some 250,000 n-grams, of which a shard counts about 1,000: sixteen shards in each group.
+    let mut random = super::noise(3);
+    let mut word = || format!("w{} ", random.next().unwrap() % 3000);
+    let texts: Vec<String> = (0..400).map(|_| (0..60).map(|_| word()).collect()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let labels: Vec<u32> = (0..400).map(|row| row % 3).collect();
+    let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
+    let all =
+        Choice { at_least: 2, most: usize::MAX, relevance: 0.5, labels: &numbers_of(&labels), classes: 3, beside: 0 };
+    check_features(&texts, &all, &scheme);
+    check_features(&texts, &Choice { at_least: 1, most: 5000, ..all }, &scheme);
+}
+
+#[test]
+fn texts_that_are_appended_count_as_if_read_together() {
+    let texts = ["a b a", "b c", "c c d", "a d"];
+    let read = |texts: &[&str]| CountedTexts::read(texts, &WORDS, &|| false, &|_| ());
+    let mut joined = read(&texts[..3]);
+    joined.append(read(&texts[3..]));
+    assert!(joined.texts().eq(read(&texts).texts()));
+}
+
+proptest! {
+    #[test]
+    fn features_are_those_of_a_plain_count(
+        texts in prop::collection::vec("[a-e ]{0,12}", 1..120),
+        at_least in 1..4u32,
+        most in prop_oneof![Just(usize::MAX), 0..40usize],
+    ) {
+        let scheme = NgramScheme { words: 2, inside_words: Some((2, 3)), ..WORDS };
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
+        let choice = Choice { at_least, most, relevance: 0.5, labels: &numbers_of(&labels), classes: 3, beside: 0 };
+        check_features(&texts, &choice, &scheme);
+    }
+}
+
+/// A row that is all of a sparse matrix, to test pushing onto what is there.
+#[test]
+fn rows_are_appended() {
+    let vocabulary = Vocabulary::new(vec![2, 4], vec![1.0, 1.0]);
+    let mut rows = Sparse { starts: vec![0], ..Sparse::default() };
+    vocabulary.push_row([(2, 1), (3, 1)].into_iter(), &mut rows);
+    vocabulary.push_row([(3, 9)].into_iter(), &mut rows);
+    vocabulary.push_row([(2, 1), (4, 1)].into_iter(), &mut rows);
+    assert_eq!((rows.rows(), &rows.starts[..]), (3, &[0, 1, 1, 3][..]));
+    assert_eq!(rows.row(0), (&[0][..], &[1.0][..]));
+}

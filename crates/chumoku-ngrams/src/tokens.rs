@@ -1,0 +1,472 @@
+//! From a text to the 64-bit hashes of its n-grams.
+//!
+//! The text is lower-cased and cut into *units*. In a spaced script a unit is a word (a run of letters and digits, an
+//! apostrophe between letters included: `don't`) or one punctuation mark. In an unspaced script (Japanese, Chinese,
+//! Thai, Lao, Khmer, Burmese) a unit is one character as a reader counts them (an extended grapheme cluster, UAX #29).
+//! The choice is made for each text, so a file may mix both: a text of which more than 30 % of the letters are of an
+//! unspaced script is read character by character throughout; in any other text only the unspaced runs are.
+//!
+//! # Hash
+//!
+//! A unit of bytes c₁ … cₘ has the FNV-1a hash (Fowler, Noll, Vo): h ← (h xor cᵢ) · 0x100000001b3, starting from
+//! 0xcbf29ce484222325. An n-gram of units u₁ … uₙ of one family (words, characters, characters inside a word) has
+//! h ← (rotl(h, 5) xor uᵢ) · 0x9e3779b97f4a7c15, starting from the family's number, followed by the 64-bit finaliser of
+//! MurmurHash3 (Appleby). The lowest bit is then cleared for words and set for characters: it names the *block* within
+//! which a row is normalised. The hash is part of the model file's format and must never change.
+
+use super::error::NgramError;
+use super::hash::{finalise, fnv1a};
+use super::pairs::{self, Side};
+use crate::beside::{self, SideColumn};
+use chumoku_text::pair;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Which n-grams are read from a text. Part of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct NgramScheme {
+    /// Longest run of words that is a feature, at least 1.
+    pub words: usize,
+    /// Longest run of characters that is a feature in unspaced scripts, at least 1.
+    pub characters: usize,
+    /// Shortest and longest run of characters inside one word, its two boundaries counted as characters; none if absent.
+    pub inside_words: Option<(usize, usize)>,
+    /// Whether the beginning and the end of a text count as units (in runs of two or more).
+    pub edges: bool,
+    /// Whether texts are [pairs](chumoku_text::pair).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pairs: bool,
+    /// The columns beside the text, in the order in which rows have their values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<SideColumn>,
+    /// By what the features of these columns are multiplied.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub column_scale: f32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(x: &f32) -> bool {
+    *x == 0.0
+}
+
+impl Default for NgramScheme {
+    fn default() -> Self {
+        NgramScheme {
+            words: 3,
+            characters: 4,
+            inside_words: Some((3, 5)),
+            edges: true,
+            pairs: false,
+            columns: Vec::new(),
+            column_scale: 0.0,
+        }
+    }
+}
+
+impl NgramScheme {
+    /// The n-grams' part of a row: all of it, unless columns stand beside the text.
+    pub fn text_of<'a>(&self, row: &'a str) -> &'a str {
+        if self.columns.is_empty() { row } else { chumoku_text::beside::text_of(row) }
+    }
+
+    /// Checks the lengths of n-grams and the feature columns.
+    ///
+    /// # Errors
+    /// If a length is not from 1 to 8, a range is empty, or a column does not fit.
+    pub fn check(&self) -> Result<(), NgramError> {
+        let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
+        let is_length = |length: usize| (1..=LONGEST_RUN).contains(&length);
+        if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
+            return beside::check(&self.columns, self.column_scale).map_err(|problem| NgramError::Columns { problem });
+        }
+        let got = chumoku_text::tr!(
+            "{} words, {} characters, {shortest} to {longest} inside words",
+            "単語 {}、文字 {}、単語の中 {shortest} から {longest} まで",
+            self.words,
+            self.characters
+        );
+        let expected = chumoku_text::lang::lang().pick("lengths from 1 to 8", "1 から 8 までの長さ");
+        Err(NgramError::Setting { setting: "scheme", expected, got })
+    }
+}
+
+/// The longest run that a scheme may ask for.
+const LONGEST_RUN: usize = 8;
+
+const WORDS: u64 = 1;
+const CHARACTERS: u64 = 2;
+const INSIDE: u64 = 3;
+/// Above this share of letters of an unspaced script, the whole text is read as characters.
+const UNSPACED_SHARE: f64 = 0.3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Word,
+    Mark,
+    Unspaced,
+    Space,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Unit {
+    start: usize,
+    end: usize,
+    kind: Kind,
+    hash: u64,
+}
+
+/// Reads texts; keeps its buffers from one text to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// The lower-cased text.
+    folded: String,
+    /// The graphemes of the text, then (after joining) its units.
+    units: Vec<Unit>,
+    run: Vec<u64>,
+    hashes: Vec<u64>,
+    /// What stands for what, if it was asked for.
+    names: Option<Names>,
+}
+
+/// The n-grams of a text, readable.
+#[derive(Debug, Default)]
+struct Names {
+    /// The units of `Reader::run`: places in `Reader::folded`; none for an edge or a space.
+    run: Vec<Option<(usize, usize)>>,
+    found: Vec<(u64, String)>,
+}
+
+impl Reader {
+    /// The n-grams of a text with their hashes, in the order in which they are found, a repeated one as often as it
+    /// occurs.
+    pub(crate) fn named(text: &str, scheme: &NgramScheme) -> Vec<(u64, String)> {
+        let mut reader = Reader { names: Some(Names::default()), ..Reader::default() };
+        reader.read(text, scheme);
+        reader.names.map(|names| names.found).unwrap_or_default()
+    }
+
+    fn clear_run(&mut self) {
+        self.run.clear();
+        if let Some(names) = &mut self.names {
+            names.run.clear();
+        }
+    }
+
+    /// Adds a unit to the run, with its place in the folded text.
+    fn add(&mut self, hash: u64, place: Option<(usize, usize)>) {
+        self.run.push(hash);
+        if let Some(names) = &mut self.names {
+            names.run.push(place);
+        }
+    }
+
+    /// Adds the hash of every part of the run; a lone edge is no feature.
+    fn take_runs(&mut self, family: u64, shortest: usize, longest: usize) {
+        let first = self.hashes.len();
+        runs(&self.run, family, shortest, longest, &mut self.hashes);
+        let Some(names) = &mut self.names else { return };
+        let mut hashes = self.hashes[first..].iter();
+        let last = self.run.len().saturating_sub(1);
+        let name = |at: usize| match (names.run[at], family) {
+            (Some((start, end)), _) => &self.folded[start..end],
+            (None, _) if self.run[at] != EDGE => " ",
+            (None, INSIDE) => "_",
+            (None, _) if at == last => "[END]",
+            (None, _) => "[START]",
+        };
+        let gap = if family == WORDS { " " } else { "" };
+        for start in 0..self.run.len() {
+            for length in shortest..=longest.min(self.run.len() - start) {
+                if length > 1 || self.run[start] != EDGE {
+                    let parts: Vec<&str> = (start..start + length).map(name).collect();
+                    let hash = hashes.next().expect("a hash for each run");
+                    names.found.push((*hash, parts.join(gap)));
+                }
+            }
+        }
+    }
+
+    /// The hashes of all n-grams of `text`, ascending, a repeated n-gram as often as it occurs; of a pair its features.
+    /// What stands beside it is not read.
+    pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
+        let text = scheme.text_of(text);
+        match pair::parts(text).filter(|_| scheme.pairs) {
+            None => self.read_one(text, scheme),
+            Some((first, second)) => {
+                let sides = [first, second].map(|text| {
+                    self.read_one(text, scheme);
+                    let names = self.names.as_mut().map(|names| std::mem::take(&mut names.found));
+                    Side { hashes: std::mem::take(&mut self.hashes), names: names.unwrap_or_default() }
+                });
+                self.hashes.extend(pairs::features(&sides));
+                self.hashes.sort_unstable();
+                self.names.iter_mut().for_each(|names| names.found = pairs::names(&sides));
+                &self.hashes
+            }
+        }
+    }
+
+    /// The same for a single text.
+    fn read_one(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
+        self.folded.clear();
+        self.units.clear();
+        self.hashes.clear();
+        self.split(text);
+        if self.units.iter().all(|unit| unit.kind == Kind::Space) {
+            return &self.hashes;
+        }
+        if self.is_unspaced() {
+            self.character_runs(scheme);
+        } else {
+            self.word_runs(scheme);
+        }
+        self.hashes.sort_unstable();
+        &self.hashes
+    }
+
+    /// Fills `units` with the graphemes of the text, folded and classified.
+    fn split(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            if bytes[at].is_ascii() && bytes.get(at + 1).is_none_or(u8::is_ascii) {
+                self.push(text[at..].chars().next().into_iter());
+                at += 1;
+                continue;
+            }
+            // A stretch that is not ASCII, with the character before it, to which it may add a mark.
+            let length = bytes[at + 1..].iter().position(u8::is_ascii);
+            let end = length.map_or(bytes.len(), |n| at + 1 + n);
+            for grapheme in text[at..end].graphemes(true) {
+                self.push(grapheme.chars());
+            }
+            at = end;
+        }
+    }
+
+    fn push(&mut self, mut grapheme: impl Iterator<Item = char>) {
+        let Some(first) = grapheme.next().map(fold_width) else {
+            return;
+        };
+        let start = self.folded.len();
+        let kind = kind_of(first);
+        if kind != Kind::Space {
+            if first.is_ascii() {
+                self.folded.push(first.to_ascii_lowercase());
+            } else {
+                self.folded.extend(first.to_lowercase());
+            }
+            self.folded.extend(grapheme);
+        }
+        self.units.push(Unit { start, end: self.folded.len(), kind, hash: 0 });
+    }
+
+    fn is_unspaced(&self) -> bool {
+        let count = |kind| self.units.iter().filter(|unit| unit.kind == kind).count();
+        let unspaced = count(Kind::Unspaced);
+        unspaced > 0 && unspaced as f64 > UNSPACED_SHARE * (unspaced + count(Kind::Word)) as f64
+    }
+
+    /// Every run of 1 to `scheme.characters` graphemes. White space beside an unspaced character is dropped (so text
+    /// cut into words by a tool reads as plain text does), elsewhere it counts as one character.
+    fn character_runs(&mut self, scheme: &NgramScheme) {
+        self.clear_run();
+        if scheme.edges {
+            self.add(EDGE, None);
+        }
+        let mut previous = Kind::Unspaced;
+        let mut space = false;
+        for index in 0..self.units.len() {
+            let unit = self.units[index];
+            if unit.kind == Kind::Space {
+                space = true;
+                continue;
+            }
+            if space && previous != Kind::Unspaced && unit.kind != Kind::Unspaced {
+                self.add(fnv1a(b" "), None);
+            }
+            self.add(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]), Some((unit.start, unit.end)));
+            space = false;
+            previous = unit.kind;
+        }
+        if scheme.edges {
+            self.add(EDGE, None);
+        }
+        self.take_runs(CHARACTERS, 1, scheme.characters);
+    }
+
+    /// Every run of 1 to `scheme.words` words and marks; characters of unspaced runs and, if asked for, inside words.
+    fn word_runs(&mut self, scheme: &NgramScheme) {
+        self.join_words();
+        self.clear_run();
+        if scheme.edges {
+            self.add(EDGE, None);
+        }
+        let mut index = 0;
+        while let Some(&unit) = self.units.get(index) {
+            if unit.kind == Kind::Unspaced {
+                self.take_runs(WORDS, 1, scheme.words);
+                self.clear_run();
+                while let Some(&unit) = self.units.get(index).filter(|unit| unit.kind == Kind::Unspaced) {
+                    self.add(unit.hash, Some((unit.start, unit.end)));
+                    index += 1;
+                }
+                self.take_runs(CHARACTERS, 1, scheme.characters);
+                self.clear_run();
+            } else {
+                self.add(unit.hash, Some((unit.start, unit.end)));
+                index += 1;
+            }
+        }
+        if scheme.edges {
+            self.add(EDGE, None);
+        }
+        self.take_runs(WORDS, 1, scheme.words);
+        if let Some((shortest, longest)) = scheme.inside_words {
+            for index in 0..self.units.len() {
+                let Unit { start, end, kind, .. } = self.units[index];
+                if kind != Kind::Word {
+                    continue;
+                }
+                self.clear_run();
+                self.add(EDGE, None);
+                let mut at = start;
+                while at < end {
+                    let length = self.folded[at..].chars().next().map_or(1, char::len_utf8);
+                    self.add(fnv1a(&self.folded.as_bytes()[at..at + length]), Some((at, at + length)));
+                    at += length;
+                }
+                self.add(EDGE, None);
+                self.take_runs(INSIDE, shortest, longest);
+            }
+        }
+    }
+
+    /// Turns graphemes into words, marks and unspaced characters, white space left out.
+    fn join_words(&mut self) {
+        let (mut kept, mut index) = (0, 0);
+        while index < self.units.len() {
+            let mut unit = self.units[index];
+            index += 1;
+            if unit.kind == Kind::Space {
+                continue;
+            }
+            if unit.kind == Kind::Word {
+                loop {
+                    let is_word = |i: usize| self.units.get(i).is_some_and(|u| u.kind == Kind::Word);
+                    if is_word(index) {
+                        unit.end = self.units[index].end;
+                        index += 1;
+                    } else if is_word(index + 1) && self.is_apostrophe(index) {
+                        unit.end = self.units[index + 1].end;
+                        index += 2;
+                    } else {
+                        break;
+                    }
+                }
+            }
+            unit.hash = fnv1a(&self.folded.as_bytes()[unit.start..unit.end]);
+            self.units[kept] = unit;
+            kept += 1;
+        }
+        self.units.truncate(kept);
+    }
+
+    fn is_apostrophe(&self, index: usize) -> bool {
+        let unit = self.units[index];
+        &self.folded[unit.start..unit.end] == "'"
+    }
+}
+
+/// The words of a text, by their bytes: as they are read, but an unspaced script by runs of one kind of letter.
+pub fn words(text: &str) -> Vec<Range<usize>> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    let mut last: Option<(Kind, u8)> = None;
+    for (start, grapheme) in text.grapheme_indices(true) {
+        let end = start + grapheme.len();
+        let first = grapheme.chars().next().map_or(' ', fold_width);
+        let kind = kind_of(first);
+        let is_apostrophe = first == '\'' && last.is_some_and(|(kind, _)| kind == Kind::Word);
+        let follows = |c: char| kind_of(fold_width(c)) == Kind::Word;
+        let kind = if is_apostrophe && text[end..].chars().next().is_some_and(follows) { Kind::Word } else { kind };
+        let this = (kind, if kind == Kind::Unspaced { alphabet(first) } else { 0 });
+        match words.last_mut() {
+            Some(word) if last == Some(this) && kind != Kind::Mark && kind != Kind::Space => word.end = end,
+            _ if kind != Kind::Space => words.push(start..end),
+            _ => {}
+        }
+        last = Some(this);
+    }
+    if words.is_empty() {
+        words.push(0..text.len());
+    }
+    words
+}
+
+/// Hiragana, katakana (with the mark that lengthens), or anything else.
+fn alphabet(c: char) -> u8 {
+    match c {
+        '\u{3041}'..='\u{309f}' => 1,
+        '\u{30a1}'..='\u{30ff}' | '\u{ff66}'..='\u{ff9f}' => 2,
+        _ => 3,
+    }
+}
+
+/// Stands for the beginning or the end of a text or word. A unit of its own hashes to this with a chance of 2⁻⁶⁴.
+const EDGE: u64 = 0x5bd1_e995_9d2c_5681;
+
+/// Adds the hash of every run of `shortest` to `longest` units; a lone edge is no feature.
+fn runs(units: &[u64], family: u64, shortest: usize, longest: usize, hashes: &mut Vec<u64>) {
+    for start in 0..units.len() {
+        let mut hash = family;
+        for (taken, &unit) in units[start..].iter().take(longest).enumerate() {
+            hash = (hash.rotate_left(5) ^ unit).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if taken + 1 >= shortest && (taken > 0 || unit != EDGE) {
+                hashes.push((finalise(hash) & !1) | u64::from(family != WORDS));
+            }
+        }
+    }
+}
+
+/// Full-width forms of ASCII become ASCII, typographic apostrophes become `'`.
+fn fold_width(c: char) -> char {
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+        '\u{2018}' | '\u{2019}' | '\u{02bc}' => '\'',
+        _ => c,
+    }
+}
+
+fn kind_of(c: char) -> Kind {
+    if c.is_ascii_alphanumeric() {
+        Kind::Word
+    } else if c.is_whitespace() || c.is_control() {
+        Kind::Space
+    } else if c.is_ascii() {
+        Kind::Mark
+    } else if is_unspaced_script(c) {
+        Kind::Unspaced
+    } else if c.is_alphanumeric() {
+        Kind::Word
+    } else {
+        Kind::Mark
+    }
+}
+
+/// Whether `c` is of a script written without spaces between words (Unicode blocks).
+fn is_unspaced_script(c: char) -> bool {
+    matches!(c,
+        '\u{0e01}'..='\u{0e3a}' | '\u{0e40}'..='\u{0e4e}' // Thai
+        | '\u{0e81}'..='\u{0edf}' // Lao
+        | '\u{1000}'..='\u{109f}' | '\u{a9e0}'..='\u{a9fe}' | '\u{aa60}'..='\u{aa7f}' // Burmese
+        | '\u{1780}'..='\u{17d3}' // Khmer
+        | '\u{3005}'..='\u{3007}' | '\u{3031}'..='\u{3035}' // iteration marks, zero
+        | '\u{3041}'..='\u{309f}' | '\u{30a1}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' // kana
+        | '\u{ff66}'..='\u{ff9f}' | '\u{1b000}'..='\u{1b16f}' // half-width and old kana
+        | '\u{3105}'..='\u{312f}' // Bopomofo
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' // Han
+        | '\u{20000}'..='\u{3ffff}')
+}

@@ -1,0 +1,200 @@
+//! The n-grams of texts, the features among them, and the TF-IDF row of a text.
+
+use super::sparse::Sparse;
+use super::tokens::{NgramScheme, Reader};
+use crate::beside;
+use chumoku_kernels::parallel;
+
+/// Texts that one task reads.
+const TEXTS_PER_TASK: usize = 64;
+/// Texts that are read between two reports of progress, a multiple of the above.
+const TEXTS_PER_STRETCH: usize = 1 << 13;
+
+/// The n-grams of some texts with their counts, in pieces of [`TEXTS_PER_TASK`] texts.
+pub(crate) struct CountedTexts {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Default)]
+struct Piece {
+    /// Where each text begins in the arrays below, and their length.
+    starts: Vec<usize>,
+    /// Distinct, ascending within each text.
+    hashes: Vec<u64>,
+    counts: Vec<u32>,
+    /// The features of what stands beside each text; no rows where no columns are read.
+    beside: Sparse,
+}
+
+impl Piece {
+    fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
+        self.starts.windows(2).map(|w| (&self.hashes[w[0]..w[1]], &self.counts[w[0]..w[1]]))
+    }
+}
+
+impl CountedTexts {
+    /// Reads all texts, on all threads, telling `progress` how many have been read. Texts not begun when `is_cancelled`
+    /// turns true are left out.
+    pub(crate) fn read(
+        texts: &[&str],
+        scheme: &NgramScheme,
+        is_cancelled: &(dyn Fn() -> bool + Sync),
+        progress: &dyn Fn(usize),
+    ) -> Self {
+        let read = |texts: &[&str]| {
+            let beside = Sparse { starts: vec![0], ..Sparse::default() };
+            let mut piece = Piece { starts: vec![0], beside, ..Piece::default() };
+            if is_cancelled() {
+                return piece;
+            }
+            let mut reader = Reader::default();
+            for text in texts {
+                for run in reader.read(text, scheme).chunk_by(|a, b| a == b) {
+                    piece.hashes.push(run[0]);
+                    piece.counts.push(run.len() as u32);
+                }
+                piece.starts.push(piece.hashes.len());
+                let Sparse { starts, indices, values } = &mut piece.beside;
+                beside::push_features(&scheme.columns, scheme.column_scale, text, indices, values);
+                starts.push(values.len());
+            }
+            piece
+        };
+        let mut pieces = Vec::with_capacity(texts.len().div_ceil(TEXTS_PER_TASK));
+        for (stretch, texts) in texts.chunks(TEXTS_PER_STRETCH).enumerate() {
+            progress(stretch * TEXTS_PER_STRETCH);
+            let parts: Vec<&[&str]> = texts.chunks(TEXTS_PER_TASK).collect();
+            pieces.extend(parallel::map(&parts, |texts| read(texts)));
+        }
+        CountedTexts { pieces }
+    }
+
+    /// The distinct n-grams of each text, ascending, and how often each occurs.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
+        self.pieces.iter().flat_map(Piece::texts)
+    }
+
+    /// The features of what stands beside each text.
+    pub(crate) fn beside(&self) -> impl Iterator<Item = (&[u32], &[f32])> {
+        self.pieces.iter().flat_map(|piece| (0..piece.beside.rows()).map(|row| piece.beside.row(row)))
+    }
+
+    /// Adds other texts after these.
+    pub(crate) fn append(&mut self, mut other: CountedTexts) {
+        self.pieces.append(&mut other.pieces);
+    }
+
+    /// The TF-IDF rows of the texts.
+    pub(crate) fn rows(&self, vocabulary: &Vocabulary) -> Sparse {
+        let weigh = |piece: &Piece| {
+            let mut part = Sparse { starts: vec![0], ..Sparse::default() };
+            for (text, (hashes, counts)) in piece.texts().enumerate() {
+                vocabulary.push_row(hashes.iter().copied().zip(counts.iter().copied()), &mut part);
+                vocabulary.push_beside(piece.beside.row(text), &mut part);
+            }
+            part
+        };
+        let parts: Vec<Sparse> = parallel::map(&self.pieces, weigh);
+        let stored = parts.iter().map(|part| part.values.len()).sum();
+        let mut rows =
+            Sparse { starts: vec![0], indices: Vec::with_capacity(stored), values: Vec::with_capacity(stored) };
+        for part in parts {
+            let before = rows.values.len();
+            rows.indices.extend_from_slice(&part.indices);
+            rows.values.extend_from_slice(&part.values);
+            rows.starts.extend(part.starts[1..].iter().map(|start| before + start));
+        }
+        rows
+    }
+}
+
+/// The features: hashes ascending, a weight for each, and a table that finds a hash in about one step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Vocabulary {
+    hashes: Vec<u64>,
+    idf: Vec<f32>,
+    /// `table[p]`..`table[p + 1]` are the hashes whose leading bits are p.
+    table: Vec<u32>,
+    shift: u32,
+}
+
+impl Vocabulary {
+    /// From hashes, strictly ascending, and as many weights.
+    pub(crate) fn new(hashes: Vec<u64>, idf: Vec<f32>) -> Self {
+        let bits = hashes.len().next_power_of_two().trailing_zeros().max(1);
+        let shift = 64 - bits;
+        let mut table = vec![0; (1 << bits) + 1];
+        for hash in &hashes {
+            table[(hash >> shift) as usize + 1] += 1;
+        }
+        for prefix in 1..table.len() {
+            table[prefix] += table[prefix - 1];
+        }
+        Vocabulary { hashes, idf, table, shift }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    pub(crate) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    pub(crate) fn idf(&self) -> &[f32] {
+        &self.idf
+    }
+
+    pub(crate) fn find(&self, hash: u64) -> Option<usize> {
+        let prefix = (hash >> self.shift) as usize;
+        let start = self.table[prefix] as usize;
+        let bucket = &self.hashes[start..self.table[prefix + 1] as usize];
+        bucket.binary_search(&hash).ok().map(|at| start + at)
+    }
+
+    /// Adds a row: (1 + ln count) · idf, then each block (the lowest bit of the hash) scaled to one length, the whole
+    /// to length 1.
+    pub(crate) fn push_row(&self, counted: impl Iterator<Item = (u64, u32)>, rows: &mut Sparse) {
+        let start = rows.values.len();
+        let mut squares = [0.0_f64; 2];
+        for (hash, count) in counted {
+            if let Some(at) = self.find(hash) {
+                let value = term_frequency(count) * self.idf[at];
+                squares[block_of(hash)] += f64::from(value * value);
+                rows.indices.push(at as u32);
+                rows.values.push(value);
+            }
+        }
+        let scale = row_scales(squares);
+        for (&at, value) in rows.indices[start..].iter().zip(&mut rows.values[start..]) {
+            *value *= scale[block_of(self.hashes[at as usize])];
+        }
+        rows.starts.push(rows.values.len());
+    }
+
+    /// Adds features of what stands beside the text to the last row: they follow those of n-grams.
+    pub(crate) fn push_beside(&self, (indices, values): (&[u32], &[f32]), rows: &mut Sparse) {
+        rows.indices.extend(indices.iter().map(|&feature| self.len() as u32 + feature));
+        rows.values.extend_from_slice(values);
+        if let Some(end) = rows.starts.last_mut() {
+            *end = rows.values.len();
+        }
+    }
+}
+
+/// The block of an n-gram: 0 for words, 1 for characters.
+pub(crate) fn block_of(hash: u64) -> usize {
+    (hash & 1) as usize
+}
+
+/// 1 + ln n.
+pub(crate) fn term_frequency(count: u32) -> f32 {
+    if count == 1 { 1.0 } else { 1.0 + (count as f32).ln() }
+}
+
+/// By what the values of a row's two blocks are multiplied, given the sums of their squares: each block gets one length,
+/// the whole the length 1.
+pub(crate) fn row_scales(squares: [f64; 2]) -> [f32; 2] {
+    let blocks = squares.iter().filter(|&&square| square > 0.0).count();
+    squares.map(|square| (1.0 / (square * blocks as f64).sqrt()) as f32)
+}

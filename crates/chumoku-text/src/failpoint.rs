@@ -1,0 +1,128 @@
+//! Failpoints: named places at which a test ends or holds the process, so that no test depends on the speed of a machine.
+//!
+//! For tests only; nothing but the environment reaches them. `CHUMOKU_FAILPOINT=NAME:N=ACTION` acts when the process passes
+//! the failpoint NAME for the Nth time (`:N` may be left out: the first time). NAME is `any` for every failpoint. Actions:
+//!
+//! * `abort` ends the process at once, as a kill does: nothing is flushed, and no destructor runs;
+//! * `hold:FILE` appends NAME to FILE and waits until somebody removes FILE. If there is no such file, nothing happens. Later
+//!   passes are held too.
+//!
+//! A failpoint changes no result. Without the variable it costs a load of a static.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The environment variable that sets a failpoint.
+pub const VARIABLE: &str = "CHUMOKU_FAILPOINT";
+
+/// Stands for every failpoint.
+const ANY: &str = "any";
+
+/// Ends or holds the process here, if the environment says so.
+pub fn hit(name: &str) {
+    static SET: OnceLock<Option<Failpoint>> = OnceLock::new();
+    if let Some(failpoint) = SET.get_or_init(|| Failpoint::parse(&std::env::var(VARIABLE).ok()?)) {
+        failpoint.pass(name);
+    }
+}
+
+/// A failpoint that is set.
+#[derive(Debug)]
+struct Failpoint {
+    name: String,
+    /// The first pass on which it acts, from 1.
+    first: u64,
+    action: Action,
+    passes: AtomicU64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Action {
+    Abort,
+    Hold(PathBuf),
+}
+
+impl Failpoint {
+    /// Reads `NAME:N=ACTION`; `None` if it is something else.
+    fn parse(text: &str) -> Option<Failpoint> {
+        let (place, action) = text.split_once('=')?;
+        let (name, first) = place.split_once(':').unwrap_or((place, "1"));
+        let action = match action.split_once(':') {
+            None if action == "abort" => Action::Abort,
+            Some(("hold", file)) => Action::Hold(file.into()),
+            _ => return None,
+        };
+        Some(Failpoint { name: name.to_owned(), first: first.parse().ok()?, action, passes: AtomicU64::new(0) })
+    }
+
+    fn pass(&self, name: &str) {
+        if self.is_due(name) {
+            match &self.action {
+                Action::Abort => std::process::abort(),
+                Action::Hold(file) => hold(name, file),
+            }
+        }
+    }
+
+    /// Counts a pass, and tells whether to act on it.
+    fn is_due(&self, name: &str) -> bool {
+        (self.name == name || self.name == ANY) && self.passes.fetch_add(1, Ordering::Relaxed) + 1 >= self.first
+    }
+}
+
+/// Waits while the file is there, after telling it so.
+fn hold(name: &str, file: &Path) {
+    let Ok(mut told) = OpenOptions::new().append(true).open(file) else { return };
+    // Whoever waits for this line finds none, and says so.
+    let _ = writeln!(told, "{name}");
+    drop(told);
+    while file.exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_acts_on_its_pass_and_later_ones() {
+        let due = |set: &str, names: &[&str]| -> Vec<bool> {
+            let failpoint = Failpoint::parse(set).unwrap();
+            names.iter().map(|name| failpoint.is_due(name)).collect()
+        };
+        assert_eq!(due("step:2=abort", &["step", "write", "step", "step"]), [false, false, true, true]);
+        assert_eq!(due("step=abort", &["write", "step"]), [false, true]);
+        assert_eq!(due("any:3=abort", &["step", "write", "rename"]), [false, false, true]);
+        assert_eq!(Failpoint::parse("load=hold:C:\\a=b").unwrap().action, Action::Hold("C:\\a=b".into()));
+        for other in ["", "step", "step:x=abort", "step=stop", "step=hold", "step:1:2=abort"] {
+            assert!(Failpoint::parse(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn it_holds_while_its_file_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("hold");
+        let failpoint = Failpoint::parse(&format!("step=hold:{}", file.display())).unwrap();
+        // No file, no hold.
+        failpoint.pass("step");
+        std::fs::write(&file, "").unwrap();
+        std::thread::scope(|scope| {
+            let held = scope.spawn(|| {
+                failpoint.pass("step");
+                file.exists()
+            });
+            while std::fs::read_to_string(&file).unwrap() != "step\n" {
+                std::thread::yield_now();
+            }
+            assert!(!held.is_finished());
+            std::fs::remove_file(&file).unwrap();
+            assert!(!held.join().unwrap());
+        });
+    }
+}

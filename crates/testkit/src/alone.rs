@@ -1,0 +1,53 @@
+//! Tests of what a whole process has in common, such as a counter, which other tests would disturb.
+
+use std::process::Command;
+
+/// The variable that holds the name of the test that a process was started for.
+const VARIABLE: &str = "CHUMOKU_TEST_ALONE";
+
+/// Runs `body` in a process of its own: this test program again, with the test `name` alone. The name is the one that the
+/// program lists, with its module: `module::test`.
+///
+/// # Panics
+/// If the test fails there, or if the program has no test of that name.
+#[track_caller]
+pub fn alone(name: &str, body: impl FnOnce()) {
+    if std::env::var(VARIABLE).is_ok_and(|running| running == name) {
+        return body();
+    }
+    let program = std::env::current_exe().expect("the path of the test program");
+    let mut command = Command::new(program);
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(VARIABLE, name);
+    let output = command.output().expect("the test program runs again");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let has_passed = output.status.success() && stdout.contains("1 passed");
+    assert!(has_passed, "{name} failed, alone in a process:\n{stdout}\n{stderr}");
+    print!("{stdout}");
+    eprint!("{stderr}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alone;
+
+    #[test]
+    fn the_body_runs_in_another_process() {
+        let is_there = std::env::var(super::VARIABLE).is_ok();
+        let mut has_run_here = false;
+        alone("alone::tests::the_body_runs_in_another_process", || has_run_here = true);
+        assert_eq!(has_run_here, is_there);
+    }
+
+    #[test]
+    #[should_panic(expected = "alone in a process")]
+    fn a_failure_there_is_one_here() {
+        alone("alone::tests::a_failure_there_is_one_here", || panic!("it fails there"));
+    }
+
+    #[test]
+    #[should_panic(expected = "alone in a process")]
+    fn a_test_that_is_not_there_fails() {
+        alone("alone::tests::no_such_test", || ());
+    }
+}
