@@ -111,7 +111,7 @@ impl Encoder {
     }
 }
 
-const ENCODERS: [Encoder; 8] = [
+static ENCODERS: [Encoder; 8] = [
     Encoder {
         title: "training 4 x 256, 32 x 128 tokens",
         mode: "train",
