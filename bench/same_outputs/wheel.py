@@ -17,6 +17,8 @@ import numpy as np
 
 PLACE = Path("python")
 SEEN = set()
+# Opens a notebook's frame; `page` gives what is in it. And what scikit-learn's protocol passes without a use.
+NOT_COMPARED = {"show", "X", "y", "input_features"}
 
 
 def keep(name, value):
@@ -93,7 +95,7 @@ def estimator(name, made, data, asked, *, target=None, **options):
     keep(f"{name}-metrics", made.metrics_)
     keep(f"{name}-repr", repr(made))
     keep(f"{name}-notebook", made._repr_html_())
-    keep(f"{name}-params", {key: repr(x) for key, x in made.get_params().items()})
+    keep(f"{name}-params", {key: repr(x) for key, x in made.get_params(deep=False).items()})
     made.save(PLACE / name)
     again = type(made).load(PLACE / name)
     keep(f"{name}-loaded", again.predict(asked))
@@ -280,14 +282,14 @@ def not_used():
         if f"chumoku.{name}" not in source and name not in SEEN:
             yield name
         methods = inspect.getmembers(found, inspect.isroutine) if inspect.isclass(found) else []
-        own = [(f"{name}.{method}", x) for method, x in methods if not method.startswith("_") and getattr(x, "__module__", "").startswith("chumoku")]
+        own = [(f"{name}.{method}", x) for method, x in methods if not method.startswith("_") and method not in NOT_COMPARED and getattr(x, "__module__", "").startswith("chumoku")]
         yield from (label for label, x in own if f".{x.__name__}(" not in source)
         for label, x in [(name, found), *own] if callable(found) else []:
             # A result is made by a function, not by its class.
             if x is found and inspect.isclass(x) and not hasattr(x, "get_params"):
                 continue
             optional = [key for key, of in inspect.signature(x).parameters.items() if of.default is not of.empty]
-            yield from (f"{label}({key}=)" for key in optional if f"{key}=" not in source and f'"{key}":' not in source)
+            yield from (f"{label}({key}=)" for key in optional if key not in NOT_COMPARED and f"{key}=" not in source and f'"{key}":' not in source)
 
 
 def main():
