@@ -17,6 +17,18 @@ import numpy as np
 
 PLACE = Path("python")
 SEEN = set()
+# Opens a notebook's frame; `page` gives what is in it. And what scikit-learn's protocol passes without a use.
+NOT_COMPARED = {"show", "X", "y", "input_features"}
+
+
+class Events(list):
+    """Hears of training; shows itself without its address."""
+
+    def __call__(self, event):
+        self.append(event)
+
+    def __repr__(self):
+        return "Events()"
 
 
 def keep(name, value):
@@ -72,7 +84,7 @@ def arrays():
         keep(f"attention-{name}", chumoku.attention(q, k, v, **options))
     every = chumoku.attention(q, k, v, return_lse=True, return_weights=True, statistics=("mass", "entropy", "top:2"))
     SEEN.update(type(x).__name__ for x in (every, every.statistics))
-    for name, found in {"output": every.output, "lse": every.lse, "weights": every.weights}.items():
+    for name, found in {"output": every.output, "lse": every.log_sum_exp, "weights": every.weights}.items():
         keep(f"attention-every-{name}", found)
     for name in ["mass", "entropy", "top_keys", "top_weights"]:
         keep(f"attention-every-{name}", getattr(every.statistics, name))
@@ -93,7 +105,7 @@ def estimator(name, made, data, asked, *, target=None, **options):
     keep(f"{name}-metrics", made.metrics_)
     keep(f"{name}-repr", repr(made))
     keep(f"{name}-notebook", made._repr_html_())
-    keep(f"{name}-params", {key: repr(x) for key, x in made.get_params().items()})
+    keep(f"{name}-params", {key: repr(x) for key, x in made.get_params(deep=False).items()})
     made.save(PLACE / name)
     again = type(made).load(PLACE / name)
     keep(f"{name}-loaded", again.predict(asked))
@@ -104,9 +116,9 @@ def estimator(name, made, data, asked, *, target=None, **options):
 def classifiers():
     texts, labels = rows_of("rows.csv", "text", "label")
     test = rows_of("test.csv", "text", "label")
-    told = []
+    told = Events()
     common = {"epochs": 1, "progress": None}
-    events = estimator("classifier", chumoku.TextClassifier(epochs=1, seed=7, out=PLACE / "out", progress=told.append), (texts, labels), test[0][:9])
+    events = estimator("classifier", chumoku.TextClassifier(epochs=1, seed=7, out=PLACE / "out", progress=told), (texts, labels), test[0][:9])
     keep("classifier-events", [event for event in told if event["event"] in ("said", "evaluated")])
     keep("classifier-proba", events.predict_proba(test[0]))
     keep("classifier-score", events.score(*test))
@@ -209,7 +221,7 @@ def microscope():
     for end in ["html", "csv", "json"]:
         checkup.save(PLACE / f"doctor.{end}", lang="en")
     for name, options in {"book": {}, "heads": {"head": 2}, "training-step": {"backward": True}}.items():
-        trace = shown(f"trace-{name}", chumoku.trace(name, **options))
+        trace = shown(f"trace-{name}", chumoku.trace(example=name, **options))
         keep(f"trace-{name}-text", [str(trace), trace.text("ja", depth="all", digits=6, size=3), trace.page("ja"), repr(trace), trace.steps])
         for end in ["html", "md", "tex", "txt", "json", "xlsx"]:
             trace.save(PLACE / f"trace-{name}.{end}", lang="en")
@@ -228,7 +240,7 @@ def microscope():
         "lstm": {"hidden": 32, "bidirectional": True},
     }
     for network, options in sizes.items():
-        count = shown(f"count-{network}", chumoku.count(network, **options))
+        count = shown(f"count-{network}", chumoku.count(network=network, **options))
         keep(f"count-{network}-text", str(count))
     keep("count-model", chumoku.count(model="bert").data)
 
@@ -280,14 +292,14 @@ def not_used():
         if f"chumoku.{name}" not in source and name not in SEEN:
             yield name
         methods = inspect.getmembers(found, inspect.isroutine) if inspect.isclass(found) else []
-        own = [(f"{name}.{method}", x) for method, x in methods if not method.startswith("_") and getattr(x, "__module__", "").startswith("chumoku")]
+        own = [(f"{name}.{method}", x) for method, x in methods if not method.startswith("_") and method not in NOT_COMPARED and (getattr(x, "__module__", None) or "").startswith("chumoku")]
         yield from (label for label, x in own if f".{x.__name__}(" not in source)
         for label, x in [(name, found), *own] if callable(found) else []:
             # A result is made by a function, not by its class.
             if x is found and inspect.isclass(x) and not hasattr(x, "get_params"):
                 continue
             optional = [key for key, of in inspect.signature(x).parameters.items() if of.default is not of.empty]
-            yield from (f"{label}({key}=)" for key in optional if f"{key}=" not in source and f'"{key}":' not in source)
+            yield from (f"{label}({key}=)" for key in optional if key not in NOT_COMPARED and f"{key}=" not in source and f'"{key}":' not in source)
 
 
 def main():
