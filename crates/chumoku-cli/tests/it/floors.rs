@@ -251,7 +251,8 @@ fn circle(rooms: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
 #[test]
 fn rooms_stand_in_no_circle() {
     let mut circles = Vec::new();
-    for (name, _) in FLOORS {
+    // The workspace-hack crate has no modules.
+    for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "chumoku-workspace-hack") {
         let folders = Modules::of(&crates().join(name).join("src")).folders();
         assert!(folders[&[][..]].len() > 1, "{name}: where have its modules gone?");
         for (folder, rooms) in folders {

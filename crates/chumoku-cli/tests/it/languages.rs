@@ -123,6 +123,7 @@ const STAYS_ENGLISH: &[English] = &[
              {{geometry}}\n{fonts}{FITTED}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n",
         ],
     ),
+    english(FONT, "chumoku-view/src/picture/scene.rs", &["system-ui, sans-serif"]),
     english(
         FONT,
         "chumoku-view/src/picture/draw.rs",

@@ -2,6 +2,8 @@
 
 use crate::common::{Place, csv, reviews};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
 
@@ -92,7 +94,30 @@ fn configurations_of_recurrent_models_are_checked() {
 }
 
 #[test]
+fn comparing_trains_every_model_and_then_times_all() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(100)));
+    let mut command = place.command(&["compare", "reviews.csv", "--epochs", "1"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<String> = lines.take_while(|line| !line.starts_with("timing")).collect();
+    assert!(child.try_wait().unwrap().is_none(), "it ends without timing: {said:#?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let trained = said.iter().filter_map(|line| line.strip_prefix("training  ")).map(str::to_lowercase);
+    let trained: Vec<String> = trained.collect();
+    assert_eq!(trained.len(), 5, "{said:#?}");
+    for (said, name) in trained.iter().zip(["transformer", "transformer", "rnn", "lstm", "gru"]) {
+        assert!(said.contains(name), "{trained:?}");
+    }
+}
+
+#[test]
 fn comparing_shows_every_model_with_figures_that_fit_together() {
+    // Timing takes minutes: five models at six lengths, twelve times each.
+    if !testkit::exhaustive("chumoku-cli") {
+        return;
+    }
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(100)));
     let run = place.run(&["compare", "reviews.csv", "--epochs", "1", "--json", "--svg", "time.svg"]).ok();

@@ -48,6 +48,15 @@ impl OutputFolder {
         choose(path, resume, force).map(drop)
     }
 
+    /// Moves files into their folder that an interrupted run left on their way there.
+    ///
+    /// # Errors
+    /// If another run is working in the folder, or a file cannot be moved; the model is then still whole.
+    pub fn settle(path: &Path) -> Result<()> {
+        let _lock = Lock::take(path)?;
+        settle(path)
+    }
+
     /// `prepare`, as if another run did this between the first look at the folder and its lock.
     fn prepare_while(
         named: Option<&Path>,

@@ -69,6 +69,7 @@ pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<
 pub(super) fn base_of(of: &Session<'_>, texts: &DocumentParts, threads: usize) -> anyhow::Result<Option<PathBuf>> {
     let base = beside(&of.folder.path);
     if of.args.resume && is_model_folder(&base) {
+        OutputFolder::settle(&base)?;
         return Ok(Some(base));
     }
     let mut args = of.args.clone();
