@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::Path;
+use testkit::exhaustive;
 
 use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
@@ -215,7 +216,9 @@ fn screenshots() {
     let story = "Once upon a time there was a little girl who lived in a forest";
     let story = crate::common::deep(&story.split(' ').collect::<Vec<_>>(), true);
     let (english, japanese, alignment) = (crate::common::english(), crate::common::japanese(), alignment());
-    for (theme, lang) in [("light", Lang::En), ("dark", Lang::En), ("light", Lang::Ja), ("dark", Lang::Ja)] {
+    let all = [("light", Lang::En), ("dark", Lang::Ja), ("dark", Lang::En), ("light", Lang::Ja)];
+    let count = if exhaustive("chumoku-view") { 4 } else { 2 };
+    for (theme, lang) in all.into_iter().take(count) {
         let e = lang_pick(lang, &english, &japanese);
         let pages = [
             ("explain", to_html(e, [0; 2], lang), "layer=2&head=1&query=4&key=3"),
