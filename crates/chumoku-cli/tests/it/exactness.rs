@@ -108,15 +108,17 @@ fn every_task_has_parts() {
         &["texts.txt", "--task", "mlm"],
     ];
     for (i, task) in tasks.into_iter().enumerate() {
-        let hashes = [("5", 1), ("5", 8), ("2", 1)].map(|(parts, threads)| {
+        let all = if i == 0 || exhaustive("chumoku-cli") { 3 } else { 2 };
+        let hashes = [("5", 1), ("5", 8), ("2", 1)].into_iter().take(all).map(|(parts, threads)| {
             let out = format!("{i} of {parts} on {threads}");
             let args = [&["train"], task, &["--epochs", "1", "--parts", parts, "--out", &out]].concat();
             on_cores(&place, threads, &args).ok();
             assert_eq!(place.json(&format!("{out}/metrics.json"))["plan"]["parts"].to_string(), parts);
             weights(&place, &out)
         });
+        let hashes: Vec<String> = hashes.collect();
         assert_eq!(hashes[0], hashes[1], "{task:?}");
-        assert_ne!(hashes[0], hashes[2], "{task:?}: the number of parts did not matter");
+        assert!(hashes.get(2) != Some(&hashes[0]), "{task:?}: the number of parts did not matter");
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::common::{Place, csv, sha256};
 use serde_json::{Value, json};
 use std::process::Command;
+use testkit::exhaustive;
 
 const SUBJECTS: [&str; 4] = ["the film", "the food", "this room", "その料理"];
 const VERDICTS: [(&str, &str); 4] = [
@@ -146,15 +147,18 @@ fn both_steps_are_one_command() {
     std::fs::create_dir(place.path("here")).unwrap();
     let pair = |i: usize| format!("{},{} again,{}\n", SUBJECTS[i % 4], SUBJECTS[i / 4 % 4], i % 2);
     place.write("pairs.csv", format!("premise,hypothesis,label\n{}", (0..20).map(pair).collect::<String>()));
-    let run = place.shell(
-        "cd here && chumoku train ../pairs.csv --unlabelled ../texts.jsonl --epochs 1 --out . && ls -a .. . && mv ../here-base ../seen",
-    );
+    let command = "chumoku train ../pairs.csv --unlabelled ../texts.jsonl --epochs 1 --out .";
+    let run = place.shell(&format!("cd here; (export CHUMOKU_FAILPOINT=step:1=abort; {command}); ls -a .. ."));
+    assert!(run.stdout.contains("here-base") && !run.stdout.contains("\n-base"), "{run:#?}");
+    if !exhaustive("chumoku-cli") {
+        return;
+    }
+    place.shell(&format!("cd here && {command} --resume && mv ../here-base ../seen")).ok();
     // Of pairs each text by itself, with those without labels that are not held out.
     let documents =
         |folder: &str| place.json(&format!("{folder}/metrics.json"))["documents"]["train"].as_u64().unwrap();
     let rows = |folder: &str| place.json(&format!("{folder}/metrics.json"))["rows"]["train"].as_u64().unwrap();
     assert_eq!(documents("seen") - 2 * rows("here"), documents("whole-base") - rows("whole"));
-    assert!(run.code == 0 && run.stdout.contains("here-base") && !run.stdout.contains("\n-base"), "{}", run.stdout);
 }
 
 #[test]
