@@ -47,14 +47,12 @@ impl Place {
                 (1..).find(|n| !self.is_killed_at(&format!("any:{n}"), if *n > 1 { &resumed[..] } else { args }));
             return assert!(ended > Some(8), "the run passes few failpoints: {ended:?}");
         }
-        let mut kills = 0;
-        for point in FIRST.iter().chain(&LATER) {
+        for (kills, point) in FIRST.iter().chain(&LATER).enumerate() {
             if !self.is_killed_at(point, if kills > 0 { &resumed[..] } else { args }) {
                 // A short run may have no second checkpoint, and no more epochs.
                 assert!(kills >= FIRST.len(), "{point} is not reached");
                 return;
             }
-            kills += 1;
         }
         self.run(&resumed).ok();
     }
