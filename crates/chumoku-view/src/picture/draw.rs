@@ -106,7 +106,11 @@ impl Fonts {
 
     /// Returns the shapes that draw a scene, the hindmost first.
     fn shapes(&self, scene: &Scene) -> Result<Vec<Shape>> {
-        let texts: Vec<Text> = scene.items.iter().filter_map(Item::as_text).map(drawn_text).collect();
+        let texts = scene.items.iter().filter_map(|item| match item {
+            Item::Text(text) => Some(drawn_text(text)),
+            _ => None,
+        });
+        let texts: Vec<Text> = texts.collect();
         let outlines = outlines(&self.families, &self.order, &texts.iter().collect::<Vec<_>>())?;
         let mut outlines = outlines.into_iter();
         let paper = [0.0, 0.0, scene.width, scene.height];

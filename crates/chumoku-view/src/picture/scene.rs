@@ -186,14 +186,6 @@ impl Scene {
 }
 
 impl Item {
-    /// Returns the text, if it is one.
-    pub(super) fn as_text(&self) -> Option<&Text> {
-        match self {
-            Item::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
     fn write(&self, svg: &mut String, colours: Colours) {
         let _ = match self {
             Item::Rect { area: [x, y, w, h], fill, says } => {
