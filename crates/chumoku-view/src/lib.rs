@@ -46,6 +46,7 @@
 mod beam;
 mod coloured;
 mod comparison;
+mod content_hash;
 mod counted;
 mod doctor;
 mod effects;
@@ -72,6 +73,8 @@ pub use chumoku::explain::{
 };
 pub use chumoku::lang::Lang;
 pub use comparison::comparison_figure;
+pub use content_hash::content_hash;
+pub(crate) use content_hash::hash;
 pub use counted::CountReport;
 pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
@@ -81,8 +84,7 @@ pub use figure::{
     Table, Tree, figures_to_html,
 };
 pub use film::{Film, film_to_html};
-pub(crate) use html::hash;
-pub use html::{alignment_to_html, content_hash, framed_hashes, house_style, to_html};
+pub use html::{alignment_to_html, framed_hashes, house_style, to_html};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;
 pub use picture::{Anchor, Item, Paint, Rgb, Scene, Text, Theme};

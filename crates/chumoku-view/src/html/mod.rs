@@ -2,9 +2,9 @@
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
+use crate::content_hash::{content_hash, hash};
 use crate::explained::ExplanationFigures;
 use crate::phrases::{self, KNOWN};
 use crate::picture::Colours;
@@ -112,18 +112,6 @@ pub fn framed_hashes() -> [Vec<String>; 2] {
         hashes.push(hash(&text));
     }
     all
-}
-
-/// The hash of an inline script or style sheet, as a content security policy writes it.
-pub(crate) fn hash(text: &str) -> String {
-    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
-}
-
-/// The hash of a script or style sheet that stands in a page, as a content security policy writes it.
-#[must_use]
-pub fn content_hash(text: &str) -> String {
-    // Browsers turn CR LF into LF before they hash.
-    hash(&text.replace("\r\n", "\n"))
 }
 
 /// The deletion and insertion curves as pictures in both languages, if they were measured; the script shows one, in its place.

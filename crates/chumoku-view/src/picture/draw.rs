@@ -1,9 +1,10 @@
 //! From a scene to files: SVG and PDF whose letters are outlines, so that they look the same everywhere, and PNG.
 
 use super::letters::outlines;
-use super::paint::{Paint, Rgb, Theme, hex};
+use super::paint::{Paint, Theme, hex};
 use super::pdf;
 use super::scene::{Colours, Item, Scene, Text, drawn, hatching};
+use super::shape::Shape;
 use chumoku::{Error, Result, tr};
 use fontdb::{Database, ID};
 use std::fmt::Write as _;
@@ -190,13 +191,6 @@ impl Fonts {
         }
         pixels.encode_png().map_err(|error| Error::Setting(tr!("writing the PNG: {error}", "PNG の書き出し: {error}")))
     }
-}
-
-/// A path of one colour, filled, or drawn as a line of a width.
-pub(super) struct Shape {
-    pub(super) path: Outline,
-    pub(super) colour: Rgb,
-    pub(super) width: Option<f32>,
 }
 
 /// Returns a text with the characters that pictures show.

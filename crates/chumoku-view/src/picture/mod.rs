@@ -8,6 +8,8 @@ mod paint;
 #[cfg(feature = "pictures")]
 mod pdf;
 mod scene;
+#[cfg(feature = "pictures")]
+mod shape;
 
 #[cfg(feature = "pictures")]
 pub use draw::Fonts;

@@ -1,7 +1,7 @@
 //! A picture as PDF of one page: its shapes and the outlines of its letters, as vectors.
 
-use super::draw::Shape;
 use super::scene::Scene;
+use super::shape::Shape;
 use flate2::{Compression, write::ZlibEncoder};
 use pdf_writer::{Content, Filter, Finish, Pdf, Rect, Ref, TextStr};
 use std::io::Write;

@@ -1,0 +1,16 @@
+//! Hashes of scripts and style sheets, as a content security policy writes them.
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use sha2::{Digest, Sha256};
+
+/// Returns the hash of an inline script or style sheet.
+pub(crate) fn hash(text: &str) -> String {
+    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
+}
+
+/// Returns the hash of a script or style sheet that stands in a page, as a content security policy writes it.
+#[must_use]
+pub fn content_hash(text: &str) -> String {
+    // Browsers turn CR LF into LF before they hash.
+    hash(&text.replace("\r\n", "\n"))
+}
