@@ -18,7 +18,10 @@ pub(crate) fn physical_cores() -> usize {
 
 /// Sets up the pool that all work of this process runs in, and its memory.
 pub(crate) fn start(wanted: Option<usize>) -> anyhow::Result<usize> {
-    chumoku::keep_freed_memory();
+    // A threshold that the user gives glibc's allocator counts.
+    if std::env::var_os("MALLOC_MMAP_THRESHOLD_").is_none() {
+        chumoku::keep_freed_memory();
+    }
     let threads = wanted.unwrap_or_else(physical_cores);
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     Ok(threads)
