@@ -10,7 +10,7 @@ np = pytest.importorskip("numpy")
 
 import chumoku  # noqa: E402
 from test_answers import named, program  # noqa: E402
-from test_interrupts import ends, long  # noqa: E402
+from test_interrupts import PARTS, ends, long  # noqa: E402
 
 TEXT = "Ben lives in Rome, in house 7."
 
@@ -127,6 +127,6 @@ def test_an_encoder_has_attention(tmp_path):
 
 def test_it_ends_on_ctrl_c(tagger):
     before = tagger.predict([TEXT])
-    story = long(30000) + " Anna lives in Oslo, in house 7."
-    ends(lambda: tagger.explain(story, (len(story) - 31, len(story) - 27)))
+    story, part = (long(words) + " Anna lives in Oslo, in house 7." for words in (30000, 30000 // PARTS))
+    ends(*(lambda text=text: tagger.explain(text, (len(text) - 31, len(text) - 27)) for text in (story, part)))
     assert tagger.predict([TEXT]) == before
