@@ -105,7 +105,7 @@ impl Place {
     fn run_once(&self, args: &[&str], key: &str) -> Run {
         let store = Store::of_this_program();
         let kept = store.folder.join(key);
-        // Whoever comes second waits for the first.
+        // A second caller waits for the first.
         let lock = lock_file(&store.folder.join(format!("{key}.lock")));
         lock.lock().unwrap();
         if kept.is_dir() {

@@ -36,7 +36,7 @@ fn slow_clients_are_told_that_they_are() {
     let whole = request("/predict", b"{\"inputs\": \"good\"}");
     for half in [&whole[..30], &whole[..whole.len() - 4]] {
         let begun = Instant::now();
-        // Where the machine is so busy that nothing was sent in time, nothing is told.
+        // A busy machine may send nothing in time, and then gets no answer: try again.
         let told = (0..50).find_map(|_| read(&mut sent(&server, half)));
         told.expect("an answer").is(408, "Timeout");
         assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
@@ -138,7 +138,7 @@ fn a_client_that_goes_away_makes_room() {
     }
 }
 
-/// Asks that a text be explained which has so many words that it takes hours.
+/// Asks for an explanation of a text so long that it takes hours.
 fn explains_long(server: &Server) -> TcpStream {
     let long = json!({ "inputs": "g ".repeat(200_000) });
     sent(server, &request("/explain", long.to_string().as_bytes()))

@@ -161,7 +161,7 @@ impl Server {
     pub fn begins(&self, bytes: &[u8]) -> TcpStream {
         let at = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
         let mut stream = self.connect();
-        // Who expects to be told to go on is told when somebody reads.
+        // The server sends 100 Continue once it reads the body.
         stream.write_all(&[&bytes[..at], b"\r\nExpect: 100-continue\r\n\r\n"].concat()).unwrap();
         let mut told = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
         stream.read_exact(&mut told).unwrap();
