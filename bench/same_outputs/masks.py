@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 NUMBER = r"[0-9][0-9,]*(?:\.[0-9]+)?"
-# In what is said, and in model cards, in both languages.
+# Patterns for messages and model cards, in both languages.
 SAID = [
     # The plan of training, which is estimated from its first steps, and from memory that is held then.
     (rf"expected time {NUMBER} \w+( {NUMBER} min)? in all", "expected time TIME in all"),
