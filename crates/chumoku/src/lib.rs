@@ -115,7 +115,7 @@ pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
 pub use chumoku_text::sorting;
 pub use chumoku_text::{
-    Lang, beside as row, data, failpoint, lang, memory, metrics, pair, set_lang, tokens as text, tr,
+    Lang, beside as row, data, failpoint, lang, memory, metrics, output, pair, set_lang, tokens as text, tr,
 };
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;

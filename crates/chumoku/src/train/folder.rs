@@ -6,6 +6,7 @@ use crate::model_folder::{
     settle, strangers,
 };
 use crate::model_folder::{has_checkpoints, is_model_folder};
+use crate::output::{WorkFolder, check_folder};
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::ErrorKind;
@@ -75,6 +76,8 @@ impl OutputFolder {
         meanwhile();
         fs::create_dir_all(&path).map_err(Error::writing("creating the folder", &path))?;
         let lock = Lock::take(&path)?;
+        // Nobody else works here now: what work folders there are, killed runs left.
+        [path.clone(), path.join(NEXT)].iter().for_each(|folder| WorkFolder::remove_left(folder));
         settle(&path)?;
         // Once more: until now another run may have written to it.
         let Chosen { work, is_new } = choose(&path, resume, force)?;
@@ -89,7 +92,7 @@ impl OutputFolder {
         }
         fs::create_dir_all(&work).map_err(Error::writing("creating the folder", &work))?;
         // Better now than after training.
-        tempfile::tempfile_in(&work).map_err(Error::writing("writing to", &work))?;
+        check_folder(&work)?;
         Ok(OutputFolder { path, work, _lock: lock })
     }
 

@@ -11,12 +11,13 @@ use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
 use crate::lang::wording::thousands;
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
+use crate::output::open_existing_or_new;
 use crate::params::Params;
 use crate::{Error, Result, failpoint, stages, tr};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,8 +132,7 @@ impl Log {
             );
             return Err(Error::Output { path: path.to_owned(), problem });
         }
-        let opened = OpenOptions::new().create(true).write(true).truncate(false).open(path);
-        let file = opened.map_err(Error::writing("opening", path))?;
+        let file = open_existing_or_new(path).map_err(Error::writing("opening", path))?;
         let length = file.metadata().map_err(Error::io("reading", path))?.len();
         let bytes = bytes.min(length);
         file.set_len(bytes).map_err(Error::writing("shortening", path))?;

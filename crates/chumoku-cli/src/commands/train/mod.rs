@@ -15,10 +15,12 @@ use super::{pairs, quoted, read_options};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Model, TaskName, Tokens, Train};
+use crate::output::OutputPath;
 use crate::progress::{Progress, duration, tell};
 use crate::threads;
 use chumoku::ModelKind;
 use chumoku::data::{DataFiles, Task, recognise};
+use chumoku::output::check_folder;
 use chumoku::tr;
 use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training, TrainingData};
 use clap::ValueEnum;
@@ -36,6 +38,10 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten() {
         args.reading.keep(data)?;
     }
+    if let Some(out) = args.out.as_ref().map(OutputPath::as_path) {
+        OutputFolder::check(out, args.resume, args.force)?;
+    }
+    check_folder(args.out.as_ref().map_or(Path::new("."), OutputPath::as_path))?;
     args.reading.beside.clone_from(&args.columns);
     let known = further::of(args)?;
     let args = &*args;
@@ -240,7 +246,7 @@ impl<'a> Session<'a> {
         // Before there is a folder.
         options.check_watch(kind)?;
         options.check_from(kind)?;
-        let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
+        let folder = OutputFolder::prepare(args.out.as_ref().map(OutputPath::as_path), args.resume, args.force)?;
         let text = tr!(
             "{}  (seed {}, {threads} threads, {})",
             "{}（シード {}、{threads} スレッド、{}）",
