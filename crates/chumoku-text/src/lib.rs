@@ -27,6 +27,8 @@
 //!   rows does not matter.
 //! * Nothing is printed. Messages are English or Japanese ([`set_lang`]).
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
+
 pub mod beside;
 pub mod checksum;
 pub mod data;
@@ -37,6 +39,7 @@ pub mod metrics;
 pub mod output;
 pub mod pair;
 mod quiet;
+pub mod signals;
 #[doc(hidden)]
 pub mod sorting;
 pub mod tokens;

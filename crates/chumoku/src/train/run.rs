@@ -1,6 +1,7 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
 use super::crew::{self, BatchAt, Crew, Terms};
+use super::identity::RunIdentity;
 use super::memory::{Held, Sizes, peak};
 use super::names::label;
 use super::pace::Pace;
@@ -159,7 +160,7 @@ struct Run<'a> {
     seed: u64,
     log: Log,
     checkpoints: PathBuf,
-    fingerprint: String,
+    identity: RunIdentity,
     /// Moving average of the training loss.
     loss: Option<f64>,
     parts: PartGradients,
@@ -181,13 +182,16 @@ pub(crate) fn run(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Ended> {
     let (start, of_start) = task.start(options.seed)?;
-    let fingerprint = format!("{} {}{of_start}", task.fingerprint(), options.seed);
-    let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
+    let [data, plan, tokens] = task.fingerprint();
+    let fingerprint = format!("{data} {plan} {tokens} {}{of_start}", options.seed);
+    let identity = RunIdentity::new(crate::checksum::hex(Sha256::digest(fingerprint)));
+    let identity = identity.with_data(&data).with_tokens(&tokens).with_start(&of_start).with_plan(&plan);
+    let identity = identity.with("seed", options.seed);
     let terms = Terms {
         version: env!("CARGO_PKG_VERSION"),
         instruction_set: chumoku_kernels::active_isa().to_string(),
         precision: task.settings().precision.name(),
-        fingerprint: fingerprint.clone(),
+        fingerprint: identity.fingerprint.clone(),
         numbers: start.values().len(),
     };
     if let Some(Crew::Helper(helper)) = &options.crew {
@@ -206,7 +210,7 @@ pub(crate) fn run(
     }
     let mut state = State::new(start);
     if options.resume {
-        match checkpoint::load(&checkpoints, &state.params, &fingerprint)? {
+        match checkpoint::load(&checkpoints, &state.params, &identity)? {
             Some(loaded) => {
                 for problem in &loaded.damaged {
                     let text = tr!(
@@ -234,7 +238,7 @@ pub(crate) fn run(
         seed: options.seed,
         log: Log::open(&out.join(LOG), log_bytes)?,
         checkpoints,
-        fingerprint,
+        identity,
         loss: None,
         // Helpers have gradients of their own.
         parts: PartGradients::new(
@@ -380,7 +384,7 @@ impl Run<'_> {
 
     fn save(&mut self, state: &State) -> Result<()> {
         let _stage = stages::begin(stages::CHECKPOINTS);
-        checkpoint::save(&self.checkpoints, state, &self.fingerprint, self.log.bytes)
+        checkpoint::save(&self.checkpoints, state, &self.identity, self.log.bytes)
     }
 
     fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {

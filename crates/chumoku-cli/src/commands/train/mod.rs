@@ -18,11 +18,12 @@ use crate::args::{Model, TaskName, Tokens, Train};
 use crate::output::OutputPath;
 use crate::progress::{Progress, duration, tell};
 use crate::threads;
-use chumoku::ModelKind;
 use chumoku::data::{DataFiles, Task, recognise};
 use chumoku::output::check_folder;
+use chumoku::signals::{Asked, EndSignals};
 use chumoku::tr;
 use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training, TrainingData};
+use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -205,15 +206,18 @@ static NOTHING_YET: AtomicBool = AtomicBool::new(false);
 /// Whether settings are searched for, so that there are trials to go on from.
 static TUNING: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C stops training after a step, and pressed again at once.
+/// From now on Ctrl-C stops training after a step, and pressed again at once. Signals within a second are one.
 fn listen(is_resumed: bool) -> anyhow::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if LISTENING.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
+    let mut signals = EndSignals::none();
     ctrlc::set_handler(move || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
+        match signals.count(Instant::now()) {
+            Asked::End => STOP.store(true, Ordering::Relaxed),
+            Asked::Again => return,
+            Asked::EndAtOnce => std::process::exit(i32::from(INTERRUPTED)),
         }
         say!(
             "\n{}",
@@ -292,6 +296,15 @@ impl<'a> Session<'a> {
                         "ディスクに空きがありません。空きを作ってから、同じコマンドをもう一度実行してください"
                     ),
                 };
+                Err(anyhow::Error::from(error).context(doing))
+            }
+            Err(error @ (chumoku::Error::Writing { .. } | chumoku::Error::Io { .. }))
+                if has_checkpoints(&self.folder.work) =>
+            {
+                let doing = tr!(
+                    "what was trained is saved: mend this, then run the same with --resume",
+                    "学習した分は保存されています。原因を取り除いてから、同じコマンドに --resume を付けて実行してください"
+                );
                 Err(anyhow::Error::from(error).context(doing))
             }
             Err(error) => Err(error.into()),
