@@ -45,7 +45,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ReadPath {
     }
 }
 
-/// What the system said of a file, as Python's own errors, or else what is wrong with the call.
+/// Turns an error of the system into Python's own (`FileNotFoundError`, …), and any other into a `ValueError`.
 fn raised(failed: DataError) -> PyErr {
     match failed.system() {
         Some(system) => std::io::Error::new(system.kind(), failed.to_string()).into(),
@@ -53,13 +53,13 @@ fn raised(failed: DataError) -> PyErr {
     }
 }
 
-/// Whether a path leads to a file of these paths, or of a folder among them.
+/// Tells whether a path leads to a file of these paths, or of a folder among them.
 #[pyfunction]
 pub(crate) fn is_one_of(path: PathBuf, paths: Vec<PathBuf>) -> bool {
     Inputs::of(paths).contains(&path)
 }
 
-/// Writes a file, whole or not at all. Unless `own` is set, because it is of a model's folder, it replaces nothing that was read.
+/// Writes a file, whole or not at all. It replaces no file that was read, unless it is of a model's folder (`own`).
 #[pyfunction]
 pub(crate) fn write_file(path: PathBuf, content: &[u8], own: bool) -> PyResult<()> {
     let inputs = match own {

@@ -113,7 +113,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What its outputs are.
+    /// The kind of its outputs.
     pub(crate) fn outputs(&self) -> OutputKind {
         match self {
             Command::Train(_) => OutputKind::ModelFolder,

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where checkpoints lie for a while: beside the picture, or where the system has its temporary files.
+/// The folder of the picture, or else that of temporary files: checkpoints lie there for a while.
 fn place(args: &Compare) -> PathBuf {
     let Some(svg) = &args.svg else { return std::env::temp_dir() };
     let folder = svg.as_path().parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -24,7 +24,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A checkout on Windows has a short text in the place of a symbolic link.
+/// On Windows, git writes a symbolic link as a text file that holds its target.
 #[test]
 fn the_repository_has_no_symbolic_links() {
     let listed = std::process::Command::new("git").args(["ls-files", "-s"]).current_dir(root()).output();

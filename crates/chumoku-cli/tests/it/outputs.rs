@@ -205,7 +205,7 @@ fn what_a_kill_leaves_is_removed_by_the_next_run() {
         assert_eq!(work_folders(&place, "killed").len(), 1);
         place.run_anew(&[&args[..], &[again]].concat()).ok();
         assert_eq!(place.names("killed"), place.names("whole"), "{again}");
-        // Where a model is replaced, too.
+        // So is one of a run that replaces a model.
         assert!(place.is_killed_at("step:2", &[&args[..], &["--force"]].concat()));
         assert_eq!(work_folders(&place, "killed/.chumoku-next").len(), 1);
         place.run_anew(&[&args[..], &["--force"]].concat()).ok();
@@ -252,7 +252,7 @@ fn two_signals_at_once_are_one() {
     };
     assert_eq!(run.code, 130, "{run:#?}");
     assert!(run.stderr.contains("continue with") && place.path("model/model.safetensors").exists(), "{run:#?}");
-    // And the next run is told of the way on.
+    // The next run names the flag that continues it.
     let words = ["model", "interrupted", "--resume", "--force"];
     place.refuses(&args, &words);
     place.run_anew(&[&args[..], &["--resume"]].concat()).ok();
@@ -271,7 +271,7 @@ fn a_run_that_cannot_write_its_model_names_the_way_on() {
     command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     assert!(hold.is_reached_by(&mut child));
-    // Where the model's files are to be written is something else by now.
+    // A file now has the name of the folder that the model is written into.
     place.write("model/.chumoku-staged", "mine");
     hold.release();
     let run = Run::of(child.wait_with_output().unwrap());

@@ -168,3 +168,43 @@ impl Write for AtomicOutput {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        std::fs::write(&path, "before").unwrap();
+        let create = || AtomicOutput::create(&path, &Inputs::none()).unwrap();
+        let mut output = create();
+        output.write_all(b"after").unwrap();
+        drop(output);
+        AtomicOutput::check(&path, &Inputs::none()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        let mut output = create();
+        output.write_all(b"after").unwrap();
+        output.commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"after");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(AtomicOutput::create(&folder.path().join("no/such/folder.csv"), &Inputs::none()).is_err());
+    }
+
+    #[test]
+    fn an_input_is_not_replaced_and_a_folder_must_be_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        std::fs::write(&path, "mine").unwrap();
+        let inputs = Inputs::of([&path]);
+        for refused in [AtomicOutput::check(&path, &inputs), AtomicOutput::write_whole(&path, &inputs, b"x")] {
+            assert!(matches!(refused, Err(DataError::OverInput { .. })), "{refused:?}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        let below = |name: &str| check_folder(&folder.path().join(name));
+        assert!(below("").is_ok() && below("new/and/deeper").is_ok());
+        assert!(below("table.csv").is_err() && below("table.csv/x").is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

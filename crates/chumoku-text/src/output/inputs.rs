@@ -9,7 +9,8 @@ const DEEPEST: usize = 8;
 
 /// The files that a program reads, which no output may replace.
 ///
-/// Files are compared as the system knows them, so symbolic and hard links are seen through.
+/// On Unix files are the same if device and inode are, so symbolic and hard links are seen through. Elsewhere canonical paths are
+/// compared, which sees through symbolic links.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     paths: Vec<PathBuf>,
@@ -37,7 +38,7 @@ impl Inputs {
         }
     }
 
-    /// Whether writing to `output` would replace an input.
+    /// Tells whether writing to `output` would replace an input.
     #[must_use]
     pub fn contains(&self, output: &Path) -> bool {
         let Some(output) = FileId::of(output) else { return false };
@@ -45,7 +46,7 @@ impl Inputs {
     }
 }
 
-/// Whether a path is the file, or a folder that holds it.
+/// Tells whether a path is the file, or a folder that holds it.
 fn holds(path: &Path, file: &FileId, deepest: usize) -> bool {
     if path.is_dir() {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! `docs/errata.md` is what the checker finds in `crates/chumoku-view/worked`. With `CHUMOKU_UPDATE=1` the page is written anew.
+//! `docs/errata.md` is what the checker finds in `crates/chumoku-view/worked`. `CHUMOKU_UPDATE=1` writes the page anew.
 
 use chumoku_view::trace::{Verdict, builtin, builtin_names};
 use std::fmt::Write;

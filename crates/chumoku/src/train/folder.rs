@@ -191,7 +191,7 @@ fn is_run(folder: &Path) -> bool {
     has_checkpoints(folder) || has_trials(folder)
 }
 
-/// Whether the model of a folder was written when its training was interrupted.
+/// Tells whether the training of the model in a folder was interrupted.
 fn was_interrupted(folder: &Path) -> bool {
     #[derive(serde::Deserialize)]
     struct Ending {

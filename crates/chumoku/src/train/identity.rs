@@ -1,9 +1,10 @@
-//! The identity of a run: what decides its results. Only the same run goes on from a checkpoint, and another one is told what
-//! differs.
+//! The identity of a run: what decides its results. A checkpoint is continued by the same run alone; for another run, the error
+//! names the differences.
 
 use crate::tr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -38,19 +39,19 @@ impl RunIdentity {
         self
     }
 
-    /// Adds the checksum of the rows and their answers.
-    pub(super) fn with_data(self, checksum: &str) -> RunIdentity {
-        self.with(DATA, checksum)
+    /// Adds what stands for the rows and their answers.
+    pub(super) fn with_data(self, data: &str) -> RunIdentity {
+        self.with(DATA, checksum(data))
     }
 
     /// Adds what tells the weights at the start from others beside the seed.
     pub(super) fn with_start(self, start: &str) -> RunIdentity {
-        self.with(START, start)
+        self.with(START, checksum(start))
     }
 
-    /// Adds the checksum of the vocabulary.
-    pub(super) fn with_tokens(self, checksum: &str) -> RunIdentity {
-        self.with(TOKENS, checksum)
+    /// Adds the vocabulary, or its checksum.
+    pub(super) fn with_tokens(self, tokens: &str) -> RunIdentity {
+        self.with(TOKENS, checksum(tokens))
     }
 
     /// Adds every value of a plan, which is JSON.
@@ -114,6 +115,10 @@ impl RunIdentity {
         }
         told
     }
+}
+
+fn checksum(text: &str) -> String {
+    crate::checksum::hex(Sha256::digest(text))
 }
 
 #[cfg(test)]

@@ -456,7 +456,7 @@ impl Trainable for Language<'_> {
 
     fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        [self.data_sha256(), plan, self.vocabulary.clone()]
+        [self.data_sha256(), plan, self.vocabulary.to_owned()]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

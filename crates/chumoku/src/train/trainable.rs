@@ -52,7 +52,7 @@ pub(crate) trait Trainable: Sync {
     }
     /// How it is trained.
     fn settings(&self) -> &Settings;
-    /// What decides the weights beside the seed: the checksum of the data, the plan as JSON, and the checksum of the vocabulary.
+    /// What decides the weights beside the seed: the checksum of the data, the plan as JSON, and the vocabulary or its checksum.
     fn fingerprint(&self) -> [String; 3];
     /// The rows of each batch of an epoch, in their order.
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>>;

@@ -71,6 +71,8 @@ def _predict(arguments: list[str], pick: Pick) -> int:
     own, rest = own_flags(arguments, ("--out", "--workers", "--threads", "--address", "--rows-per-part"), pick)
     if "--out" not in own:
         raise Wrong(pick("expected --out FILE: where to write the answers", "--out ファイル が必要です。回答の書き出し先です"))
+    if own["--out"] == "-":
+        raise Wrong(pick("--out -: expected the name of a file, not standard output", "--out -: 標準出力は指定できません。ファイルの名前が必要です"))
     out = pathlib.Path(own["--out"])
     workers = whole("--workers", own, pick)
     cpus, rows = whole("--threads", own, pick) or 1, whole("--rows-per-part", own, pick) or 1024
