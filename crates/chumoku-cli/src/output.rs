@@ -192,13 +192,14 @@ mod tests {
     use super::*;
     use crate::args::Args;
     use clap::CommandFactory;
+    use clap::builder::ValueParser;
 
     /// Every flag that takes a file, as `command --flag`, with its type.
     fn files(command: &clap::Command, path: &str, found: &mut Vec<(String, bool)>) {
         for argument in command.get_arguments() {
             let parsed = argument.get_value_parser().type_id();
-            let is_output = parsed == clap::builder::ValueParser::new(OutputPath::value_parser()).type_id();
-            if is_output || parsed == clap::value_parser!(PathBuf).type_id() {
+            let is_output = parsed == ValueParser::new(OutputPath::value_parser()).type_id();
+            if is_output || parsed == ValueParser::path_buf().type_id() {
                 found.push((format!("{path} {}", argument.get_id()), is_output));
             }
         }

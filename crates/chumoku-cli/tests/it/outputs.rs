@@ -178,10 +178,10 @@ fn work_folders(place: &Place, folder: &str) -> Vec<String> {
 fn what_training_needs_for_a_while_lies_beside_the_model() {
     let place = Place::with_bert();
     place.write("reviews.csv", csv(&reviews(60)));
-    let train = ["train", "reviews.csv", "--epochs", "1", "--out"];
+    let train = ["train", "reviews.csv", "--out"];
     let ways: [(&str, &[&str]); 4] = [
-        ("from", &["--from", "bert"]),
-        ("folds", &["--folds", "2"]),
+        ("from", &["--from", "bert", "--epochs", "1"]),
+        ("folds", &["--folds", "2", "--epochs", "1"]),
         ("ngram-folds", &["--folds", "2", "--model", "ngrams"]),
         ("tune", &["--tune", "3", "--model", "ngrams"]),
     ];
