@@ -127,8 +127,8 @@ impl AtomicOutput {
 ///
 /// If it is a file, or neither it nor the folder in which it would be made can be written to.
 pub fn check_folder(path: &Path) -> Result<(), DataError> {
-    let parents = path.ancestors().filter(|parent| !parent.as_os_str().is_empty());
-    let there = parents.into_iter().find(|parent| parent.exists()).unwrap_or(Path::new("."));
+    let mut parents = path.ancestors().filter(|parent| !parent.as_os_str().is_empty());
+    let there = parents.find(|parent| parent.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map(drop).map_err(|source| DataError::Output {
         path: path.to_owned(),
         doing: "creating the folder",

@@ -49,8 +49,8 @@ impl Inputs {
 /// Tells whether a path is the file, or a folder that holds it.
 fn holds(path: &Path, file: &FileId, deepest: usize) -> bool {
     if path.is_dir() {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        return deepest > 0 && entries.into_iter().any(|entry| holds(&entry.path(), file, deepest - 1));
+        let mut entries = fs::read_dir(path).into_iter().flatten().flatten();
+        return deepest > 0 && entries.any(|entry| holds(&entry.path(), file, deepest - 1));
     }
     FileId::of(path).as_ref() == Some(file)
 }
