@@ -1,0 +1,201 @@
+"""Small random models of transformers' architectures: with our attention each says the same as with the plain one, or refuses it.
+
+A selection runs by default, all that can be made with CHUMOKU_EXHAUSTIVE=chumoku-py (or all).
+"""
+
+import inspect
+import os
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import chumoku.transformers  # noqa: E402
+from transformers.models.auto import modeling_auto  # noqa: E402
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES  # noqa: E402
+
+chumoku.transformers.register()
+
+# Sizes and rates by the names that configurations have for them.
+SIZES = [
+    (4, "num_attention_heads n_head n_heads num_heads attention_heads encoder_attention_heads decoder_attention_heads"),
+    (4, "num_experts num_local_experts n_routed_experts"),
+    (2, "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_encoder_layers num_decoder_layers depth"),
+    (2, "num_key_value_heads num_experts_per_tok eos_token_id"),
+    (32, "hidden_size d_model n_embd dim embed_dim emb_dim embedding_size moe_intermediate_size image_size"),
+    (64, "intermediate_size encoder_ffn_dim decoder_ffn_dim d_ff ffn_dim hidden_dim"),
+    (8, "head_dim attention_head_dim d_kv qk_rope_head_dim qk_nope_head_dim v_head_dim patch_size"),
+    (16, "q_lora_rank kv_lora_rank"),
+    (128, "n_positions max_position_embeddings"),
+    (99, "vocab_size"),
+    (6, "sliding_window"),
+    (3, "num_channels"),
+    (1, "n_group topk_group first_k_dense_replace bos_token_id"),
+    (0, "pad_token_id decoder_start_token_id"),
+    (0.0, "dropout attention_dropout activation_dropout hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop"),
+    (0.0, "attn_pdrop dropout_rate hidden_dropout embedding_dropout layerdrop encoder_layerdrop decoder_layerdrop"),
+]
+SMALL = {name: size for size, names in SIZES for name in names.split()}
+
+# Larger ones take too long.
+MOST_PARAMETERS = 60_000_000
+
+
+def config(kind):
+    """A small configuration of a class, with those of its parts."""
+    known = {name for of in kind.__mro__ for name in getattr(of, "__annotations__", {})} | set(inspect.signature(kind).parameters)
+    given = {name: size for name, size in SMALL.items() if name in known}
+    for name, part in (getattr(kind, "sub_configs", None) or {}).items():
+        if part is not transformers.AutoConfig:
+            try:
+                given[name] = config(part).to_dict()
+            except Exception:  # noqa: S112
+                # The whole may have another for it.
+                continue
+    for _ in range(8):
+        try:
+            return kind(**given)
+        except Exception as error:
+            # A field of another type, as a size for each stage.
+            field = re.search(r"Field '(\w+)'", str(error))
+            if field is None or given.pop(field[1], None) is None:
+                raise
+    return kind(**given)
+
+
+TASKS = [
+    (transformers.AutoModelForCausalLM, modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+    (transformers.AutoModelForMaskedLM, modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES),
+    (transformers.AutoModelForSeq2SeqLM, modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES),
+    (transformers.AutoModel, modeling_auto.MODEL_MAPPING_NAMES),
+]
+
+
+def model(name, implementation, device="cpu"):
+    """A model with a configuration of its own: what makes a model changes the one that it is given."""
+    auto = next(auto for auto, names in TASKS if name in names)
+    torch.manual_seed(0)
+    with torch.device(device):
+        made = auto.from_config(config(CONFIG_MAPPING[name]), attn_implementation=implementation)
+    # Weights of a fresh model are so small that attention is nearly even: make it choose.
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in made.parameters():
+            if device == "cpu" and p.is_floating_point():
+                p.add_(0.2 * torch.randn(p.shape, generator=generator))
+    return made.eval()
+
+
+def inputs(made, side):
+    """Every kind of input that the model may take, the likeliest first."""
+    generator = torch.Generator().manual_seed(2)
+    ids = torch.randint(3, 99, (3, 17), generator=generator)
+    mask = torch.ones_like(ids)
+    for row, length in enumerate((17, 11, 4)):
+        mask[row, slice(length, None) if side == "right" else slice(0, 17 - length)] = 0
+    text = {"input_ids": ids} | ({} if side == "none" else {"attention_mask": mask})
+    if made.config.is_encoder_decoder:
+        text["decoder_input_ids"] = ids[:, :9]
+    known = inspect.signature(made.forward).parameters
+    text = {name: x for name, x in text.items() if name in known or "kwargs" in known and name != "input_ids"}
+    images = {"pixel_values": torch.randn(3, 3, 32, 32, generator=generator)}
+    waves = {"input_values": torch.randn(3, 4000, generator=generator)}
+    found = [text, images, text | images, waves] if "input_ids" in known else [images, waves]
+    return [each for each in found if all(name in known for name in each if name != "attention_mask")], mask
+
+
+def answer(made, given):
+    with torch.no_grad():
+        found = made(**given)
+    for name in ("logits", "last_hidden_state", "logits_per_image", "image_embeds", "pred_masks", "predicted_depth"):
+        if isinstance(getattr(found, name, None), torch.Tensor):
+            return getattr(found, name)
+    raise ValueError(f"no answer among {list(found)}")
+
+
+class CannotBeMade(Exception):
+    """There is no small model of this architecture, or nothing to give it."""
+
+
+def compared(name, monkeypatch):
+    """"right", "refused" and why, or that the two differ; and how often our attention was called."""
+    calls, attend = [], chumoku.transformers.attention
+    monkeypatch.setattr(chumoku.transformers, "attention", lambda *a, **k: calls.append(1) or attend(*a, **k))
+    if not any(name in names for _, names in TASKS):
+        raise CannotBeMade("a part of another model")
+    try:
+        size = sum(p.numel() for p in model(name, "eager", "meta").parameters())
+        if size > MOST_PARAMETERS:
+            raise CannotBeMade(f"{size} parameters")
+        eager = model(name, "eager")
+    except CannotBeMade:
+        raise
+    except Exception as error:
+        raise CannotBeMade(f"{type(error).__name__}: {error}") from error
+    try:
+        ours = model(name, "chumoku")
+    except ValueError as error:
+        assert 'does not support attn_implementation="chumoku"' in str(error) and "eager" in str(error), error
+        return "refused", 0
+    was_run = False
+    for side in ("right", "left", "none"):
+        possible, mask = inputs(eager, side)
+        for given in possible:
+            try:
+                expected = answer(eager, given)
+            except Exception as error:
+                failed = error
+                continue
+            was_run = True
+            found = answer(ours, given)
+            if side != "none" and "input_ids" in given and expected.dim() > 1 and expected.shape[1] == mask.shape[1]:
+                expected, found = expected[mask.bool()], found[mask.bool()]
+            scale = max(1.0, expected.abs().max().item())
+            difference = (found - expected).abs().max().item() / scale
+            assert difference < 2e-5, f"{name}, {side}: {difference:.1e}"
+            break
+    if not was_run:
+        raise CannotBeMade(f"{type(failed).__name__}: {failed}" if possible else "takes neither text, nor images, nor sound")
+    return "right", len(calls)
+
+
+# What was faulty, and some of each kind.
+RIGHT = ["albert", "bart", "gemma2", "gemma4_text", "gpt_neox", "llama", "mt5", "opt", "vit", "whisper"]
+REFUSED = (
+    "bark bigbird_pegasus bloom convbert data2vec-vision deepseek_v32 falcon git gpt_neo ibert led megatron-bert mpnet nllb-moe "
+    "nystromformer pegasus_x rembert roformer squeezebert xglm"
+).split()
+NO_ATTENTION = ["resnet", "mamba", "fnet"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_models_that_are_right(name, monkeypatch):
+    found, calls = compared(name, monkeypatch)
+    assert found == "right" and calls
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_models_that_refuse(name):
+    with pytest.raises(ValueError, match='does not support attn_implementation="chumoku".*use attn_implementation="eager"'):
+        model(name, "chumoku", "meta")
+
+
+@pytest.mark.parametrize("name", NO_ATTENTION)
+def test_models_without_attention(name, monkeypatch):
+    assert compared(name, monkeypatch) == ("right", 0)
+
+
+def is_exhaustive():
+    return not {"all", "chumoku-py"}.isdisjoint(os.environ.get("CHUMOKU_EXHAUSTIVE", "").split(","))
+
+
+@pytest.mark.skipif(not is_exhaustive(), reason="set CHUMOKU_EXHAUSTIVE=chumoku-py")
+@pytest.mark.parametrize("name", [name for name in CONFIG_MAPPING_NAMES])
+def test_every_architecture(name, monkeypatch):
+    try:
+        found, calls = compared(name, monkeypatch)
+    except CannotBeMade as why:
+        pytest.skip(str(why).replace("\n", " ")[:120])
+    print(name, found, calls)
