@@ -17,6 +17,7 @@ mod pages;
 mod pool;
 mod rows;
 mod training;
+mod wording;
 
 use pyo3::prelude::*;
 

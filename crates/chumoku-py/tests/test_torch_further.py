@@ -62,7 +62,6 @@ def test_autocast_of_everything_else(qkv):
 
 @pytest.fixture
 def precisions():
-    # (Of backends under one whose precision was set, the old setting says an error.)
     before = torch.backends.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision, torch.backends.cuda.matmul.fp32_precision
     yield
     torch.backends.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision, torch.backends.cuda.matmul.fp32_precision = before
@@ -76,7 +75,7 @@ def test_settings_of_precision(name, expected, qkv, precisions):
     torch.backends.mkldnn.matmul.fp32_precision = "none"
     torch.backends.fp32_precision = name
     assert _precision() == expected
-    # That of another backend is another's.
+    # The setting of another backend does not count.
     torch.backends.fp32_precision = "none"
     torch.backends.cuda.matmul.fp32_precision = "tf32"
     assert _precision() == "highest"
@@ -95,7 +94,7 @@ def test_the_older_setting_of_precision(precisions):
 
 @pytest.mark.parametrize("place", ["heads last", "side by side"])
 def test_gradients_lie_as_pytorch_foretells(place, activated):
-    """What Inductor asserts of the fused operator's gradients."""
+    """Inductor asserts the strides of the fused operator's gradients."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     shape = (2, 3, 7, 8) if place == "side by side" else (2, 7, 3, 8)
@@ -150,7 +149,7 @@ def test_forward_mode_is_refused(qkv):
         dual = torch.autograd.forward_ad.make_dual(q, torch.ones_like(q))
         with pytest.raises(NotImplementedError, match="forward-mode"):
             OURS(dual, k, v)
-        # Another's tangent is not ours.
+        # Tensors without a tangent are computed as always.
         assert torch.equal(OURS(q, k, v), OURS(*qkv))
     with pytest.raises(NotImplementedError):
         torch.func.jvp(lambda x: OURS(x, k, v), (q,), (q,))
@@ -165,7 +164,7 @@ def test_second_derivatives_are_refused(door, qkv):
         chumoku.torch.activate()
     try:
         gradient = torch.autograd.grad(functions[door](q, k, v).sum(), q, create_graph=True)[0]
-        # Beside a path that has a derivative too.
+        # Another path has a second derivative.
         with pytest.raises(RuntimeError, match="second derivative|not implemented"):
             torch.autograd.grad(gradient.square().sum() + q.square().sum(), q)
     finally:

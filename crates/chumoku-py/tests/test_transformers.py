@@ -110,13 +110,13 @@ def test_unknown_arguments_that_concern_attention_are_refused():
     for name in ("indices", "block_indices", "cache"):
         with pytest.raises(ValueError, match=f"'{name}' of Module is not known; use attn_implementation=\"eager\""):
             chumoku.transformers._attention(module, q, q, q, None, **{name: torch.zeros(1)})
-    # Those that a model's own code names where it calls attention.
+    # Models name more of them in their own code.
     named = importlib.import_module("transformers.models.gemma2.modeling_gemma2").__name__
     assert "softcap" in chumoku.transformers._named_at_calls(named)
 
 
 def test_what_only_passes_through_is_ignored():
-    """What transformers' trainers and loaders give a model, which hands it on to its attention."""
+    """Trainers and loaders of transformers pass these to a model, which passes them on to attention."""
     _, ours = pair("llama")
     ids = {"input_ids": batch("right")["input_ids"]}
     with torch.no_grad():
@@ -139,7 +139,7 @@ def test_under_autocast(name):
 
 
 def test_models_without_the_interface_refuse():
-    """When it is made, when it is told so later, and as a part of a model with parts."""
+    """A model refuses when it is made and in `set_attn_implementation`."""
     config = transformers.BloomConfig(vocab_size=99, hidden_size=32, n_layer=2, n_head=4)
     refusal = 'BloomForCausalLM does not support attn_implementation="chumoku".*use attn_implementation="eager"'
     with pytest.raises(ValueError, match=refusal):
@@ -157,7 +157,7 @@ def test_models_without_the_interface_refuse():
 
 
 def test_queries_that_are_cut_off_keep_their_place():
-    """Gemma 4 computes the last queries alone, behind the mask was made."""
+    """Gemma 4 computes only the last queries, after the mask was made."""
     config = transformers.Gemma4TextConfig(**COMMON | dict(intermediate_size=64, num_key_value_heads=2, head_dim=8, hidden_size_per_layer_input=8, vocab_size_per_layer_input=99, global_head_dim=8))
     made = []
     for implementation in ("eager", "chumoku"):

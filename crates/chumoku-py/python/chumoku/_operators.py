@@ -132,12 +132,12 @@ def _plan(seed: torch.Tensor | None, settings: str) -> Any:
 
 
 _PRECISIONS = {"tf32": "high", "bf16": "medium"}
-# That of matrix products on the CPU, which also has what `torch.set_float32_matmul_precision` sets. (Before PyTorch 2.9 that alone.)
+# Reads the precision of matrix products on the CPU. `torch.set_float32_matmul_precision` sets it too. PyTorch before 2.9 lacks it.
 _fp32_precision = getattr(torch._C, "_get_fp32_precision_getter", None)
 
 
 def _precision() -> str:
-    """How exact PyTorch is asked to multiply float32 matrices."""
+    """Returns the precision of float32 products that PyTorch is set to."""
     if _fp32_precision is None:
         return torch.get_float32_matmul_precision()
     return _PRECISIONS.get(_fp32_precision("mkldnn", "matmul"), "highest")
@@ -207,7 +207,7 @@ def _backward_cpu(
 
 
 def _backward_rows(query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, results, settings):
-    """Writes gradients of query, key and value, and of mask and sinks where they are wanted, into results of any strides."""
+    """Writes the gradients of query, key and value, and of mask and sinks unless they are None, into results of any strides."""
     query, key, value, output, d_output = (_rows(x) for x in (query, key, value, output, d_output))
     # Rows of gradients are written side by side.
     written = [x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.new_empty(x.shape) for x in results[:3]]
@@ -278,8 +278,10 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradients(torch.autograd.Function):
-    """The gradients of a call where a graph of them is made, which has no derivative. (`once_differentiable` lets second derivatives
-    through, wrong, where the output's gradient needs none.)"""
+    """The gradients of a call under `create_graph`, which have no derivative.
+
+    `once_differentiable` returns wrong second derivatives if the gradient of the output needs none itself.
+    """
 
     generate_vmap_rule = True
 
@@ -335,7 +337,7 @@ def _has_tangent(x: torch.Tensor | None) -> bool:
 # The same past PyTorch's dispatcher, which is called twice for an operator in Python, where that can make no difference.
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
-# Where the dispatcher does nothing of its own: no lazy negation, no numbers elsewhere, no wrapped tensor.
+# Keys of tensors that the dispatcher hands to the kernel as they are: no lazy negation, no other device, no wrapper.
 _KEYS = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in (torch.empty(0, device="cpu"), torch.empty(0, device="cpu", dtype=torch.bool)))
 _FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
 
@@ -408,7 +410,7 @@ def _call(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp=True
     if not _is_direct(query, key, value, mask, sinks):
         _check_dense(query=query, key=key, value=value, mask=mask, sinks=sinks)
         if torch._C._functorch.peek_interpreter_stack() is not None:
-            # Transformations of functions (`torch.func`) see a function, as they do not see through the operator's kernel.
+            # `torch.func` transforms functions with gradients, not the operator.
             return _Attention.apply(query, key, value, mask, sinks, seed, settings)
         return _OP(query, key, value, mask, sinks, seed, settings)
     if torch.is_grad_enabled() and (
@@ -440,11 +442,11 @@ _OP_STATISTICS = torch.ops.chumoku.attention_statistics.default
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The floating-point operations of a call, as PyTorch counts those of its own function: masks spare none.
+# Floating-point operations as PyTorch counts those of its own function. Masks do not reduce them.
 
 
 def _flops(query, key, value, settings: str, of_width: int, of_values: int) -> int:
-    """Two for each pair of query and key, and each number of its products: so many as wide as the query, so many as wide as the value."""
+    """Counts `of_width` products as wide as the query and `of_values` as wide as the value for each pair of query and key."""
     options = _options(settings)
     if _is_packed(settings):
         lengths = [[end - start for start, end in zip(x, x[1:])] for x in (options["query_offsets"], options["key_offsets"])]

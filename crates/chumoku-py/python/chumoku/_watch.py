@@ -228,7 +228,7 @@ def _as_chumoku(model: torch.nn.Module) -> Iterator[None]:
         try:
             model.set_attn_implementation(transformers.NAME)
         except ValueError:
-            # A model, or a part of one, with attention code of its own: its softmax is seen.
+            # The model has attention code of its own. Its softmax is seen.
             leave(before)
 
     transformers.register()

@@ -42,7 +42,7 @@ def _plain_settings(diagonal: str | None, scale: float | None, dropout: float = 
 
 
 def _autocast(*tensors: torch.Tensor | None) -> tuple:
-    """The tensors in the type that `torch.autocast` asks for, if it is on: those that PyTorch's own function would convert."""
+    """Converts the tensors to the type of `torch.autocast`, if it is on, as it does for PyTorch's own function."""
     if not torch.is_autocast_enabled("cpu"):
         return tensors
     dtype = torch.get_autocast_dtype("cpu")
@@ -50,7 +50,7 @@ def _autocast(*tensors: torch.Tensor | None) -> tuple:
 
 
 def _diagonal(bias: CausalBias, query: torch.Tensor, key: torch.Tensor) -> str:
-    """The diagonal of a causal bias, which has no numbers."""
+    """Returns the diagonal of a causal bias. (Its memory holds no numbers.)"""
     sizes, wanted = (bias.seq_len_q, bias.seq_len_kv), (query.shape[-2], key.shape[-2])
     if sizes != wanted:
         raise RuntimeError(f"attn_mask: expected a causal bias of {wanted} queries and keys, got {sizes}")
@@ -214,7 +214,7 @@ def _sdpa_backward(
         return None, None, None
     settings = _plain_settings("top_left" if is_causal else None, scale)
     mask = _readable(attn_mask, query.dtype)
-    # What PyTorch's own shapes of this operator promise to compiled graphs.
+    # Compiled graphs rely on these strides.
     results = [torch.empty_permuted(x.shape, (0, 2, 1, 3), dtype=x.dtype, device=x.device) for x in (query, key, value)]
     _backward_rows(
         query, key, value, mask, None, None, out, logsumexp.contiguous(), grad_out, None, (*results, None, None), settings

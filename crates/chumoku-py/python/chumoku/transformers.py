@@ -28,7 +28,7 @@ __all__ = ["register", "weights"]
 
 NAME = "chumoku"
 
-# Arguments that attention modules name where they call attention, and that change no score.
+# Arguments that models name at their calls of attention and that change no score.
 _HARMLESS = frozenset(
     "is_causal output_attentions sliding_window deterministic position_ids layer_idx position_embeddings past_key_values "
     "past_key_value".split()
@@ -37,10 +37,10 @@ _HARMLESS = frozenset(
 # Where packed sequences begin: a mask has that in it, and without one they would attend to each other.
 _PACKED = frozenset("cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k".split())
 
-# Arguments that concern attention wherever they come from.
+# Arguments that change scores, also in models that do not name them.
 _OF_ATTENTION = frozenset("cache head_mask indices block_indices sinks score_mod block_mask seqlens_k".split())
 
-# Models that cut queries off behind the mask was made, unless the implementation is called "sdpa". Their masks are always made.
+# Models that drop queries after the mask was made, so that they always need a mask. (Their code makes an exception for "sdpa".)
 _CUTS_QUERIES = frozenset(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"))
 
 _wants_weights = False
@@ -74,7 +74,7 @@ def _attention(
     if position_bias is not None:
         attention_mask = _joined(attention_mask, position_bias)
     if key.shape[0] != query.shape[0]:
-        # One batch serves all: learned queries.
+        # Learned queries have a batch of one.
         query, key, value = (x.expand(max(query.shape[0], key.shape[0]), *x.shape[1:]) for x in (query, key, value))
     asked = _wants_weights or output_attentions
     options: dict[str, Any] = {
@@ -91,7 +91,7 @@ def _attention(
 
 
 def _concerns_attention(module: torch.nn.Module, name: str, has_mask: bool) -> bool:
-    """Whether an unknown argument may change scores. What only passes through a model from its caller (`shift_labels`) does not."""
+    """Whether an unknown argument may change scores. Arguments of the caller that a model only passes on (`shift_labels`) do not."""
     if name in _PACKED:
         return not has_mask
     return name in _OF_ATTENTION or name in _named_at_calls(type(module).__module__)
@@ -99,10 +99,10 @@ def _concerns_attention(module: torch.nn.Module, name: str, has_mask: bool) -> b
 
 @functools.lru_cache(maxsize=None)
 def _named_at_calls(module: str) -> frozenset[str]:
-    """The arguments that the source of a module names where it calls or defines a function of attention."""
+    """Returns the arguments that a module names where it calls or defines an attention function."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(_source(module))):
-        # (What is called by an attribute is a layer.)
+        # (A call by attribute is one of a layer.)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and "attention" in node.func.id:
             names |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
         elif isinstance(node, ast.FunctionDef) and node.name.endswith("attention_forward"):
@@ -111,7 +111,7 @@ def _named_at_calls(module: str) -> frozenset[str]:
 
 
 def _source(module: str) -> str:
-    """The source of a module; nothing where it has none, as in a notebook."""
+    """Returns the source of a module, or an empty text if it has none, as in a notebook."""
     try:
         return inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):
@@ -162,7 +162,7 @@ def register() -> None:
     AttentionInterface.register(NAME, _attention)
     # Without a mask function of its own, transformers hands no mask, and padding would be attended to.
     AttentionMaskInterface.register(NAME, _mask)
-    # transformers asks only whether a name is known, not whether the model calls what it stands for.
+    # transformers checks that the name is registered, not that the model calls the function.
     check = PreTrainedModel.get_correct_attn_implementation
     if getattr(check, "of_chumoku", False):
         return
@@ -179,10 +179,10 @@ def register() -> None:
 
 
 def _refusal(model: type) -> str | None:
-    """Why a class of models cannot run with this attention; None if it can."""
+    """Returns the reason why a class of models cannot run with this attention, or None if it can."""
     from transformers import PreTrainedModel
 
-    # A class may extend one of another file, whose attention it has.
+    # A class may inherit its attention from another file.
     modules = [of.__module__ for of in model.__mro__ if issubclass(of, PreTrainedModel) and of is not PreTrainedModel]
     has_interface = model._supports_sdpa or model._supports_attention_backend  # type: ignore[attr-defined]
     if not has_interface and any(_ATTENDS.search(_source(module) or "softmax") for module in modules):
@@ -190,7 +190,8 @@ def _refusal(model: type) -> str | None:
     return next(filter(None, map(_refusal_of, modules)), None)
 
 
-# What computes attention, layers of it, calls of transformers' interface, tables of classes by implementation, and code that asks for "sdpa" by name.
+# Patterns in the source of models: code that computes attention, layers of attention, calls of transformers' interface,
+# tables of classes by implementation, comparisons with "sdpa".
 _ATTENDS = re.compile(r"softmax|^class \w*Attention", re.MULTILINE)
 _LAYER = re.compile(r"^class \w*Attention\w*\((?:torch\.)?nn\.Module\):", re.MULTILINE)
 _INTERFACE = re.compile(r"ALL_ATTENTION_FUNCTIONS(?:\.get_interface\(|\[)")
@@ -200,7 +201,7 @@ _NAMED = re.compile(r"_attn_implementation\s*(?:==|!=|in|not in)\s*[^\n]*[\"']sd
 
 @functools.lru_cache(maxsize=None)
 def _refusal_of(module: str) -> str | None:
-    """Why the code of a module cannot run with this attention."""
+    """Returns the reason why the code of a module cannot run with this attention, or None if it can."""
     source = _source(module)
     if _LAYER.search(source) and not _INTERFACE.search(source):
         return "its attention does not go through transformers' interface"
