@@ -57,7 +57,7 @@ const ALIKE: &[&str] = &[
     "tune",
 ];
 
-/// Replaces flags in a message by parameters. Flags without a counterpart stay.
+/// Replaces flags in a message by parameters. Flags without a counterpart stay, and so do whole commands (`chumoku train --from X`).
 pub(crate) fn of_python(message: &str) -> String {
     let mut message = message.to_owned();
     for (of_command, of_python) in PHRASES {
@@ -65,6 +65,21 @@ pub(crate) fn of_python(message: &str) -> String {
     }
     let mut found = String::with_capacity(message.len());
     let mut rest = message.as_str();
+    while let Some(at) = rest.find(COMMAND) {
+        let end = rest[at + 1..].find('`').map_or(rest.len(), |end| at + 1 + end);
+        replace_flags(&rest[..at], &mut found);
+        found.push_str(&rest[at..end]);
+        rest = &rest[end..];
+    }
+    replace_flags(rest, &mut found);
+    found
+}
+
+/// The beginning of a whole command in a message.
+const COMMAND: &str = "`chumoku ";
+
+fn replace_flags(text: &str, found: &mut String) {
+    let mut rest = text;
     while let Some(at) = rest.find("--") {
         let (before, flag) = rest.split_at(at);
         let name = flag[2..].split(|c: char| !(c.is_ascii_lowercase() || c == '-')).next().unwrap_or("");
@@ -76,7 +91,7 @@ pub(crate) fn of_python(message: &str) -> String {
         }
         rest = &flag[2 + name.len()..];
     }
-    found + rest
+    found.push_str(rest);
 }
 
 fn parameter(flag: &str) -> Option<&str> {
