@@ -160,6 +160,12 @@ def test_parameters_that_are_wrong(name, given, error):
         small(**{name: given}).fit(*rows())
 
 
+@pytest.mark.parametrize("wrong", [{"folds": 1}, {"folds": 2.5}, {"seed": -1}, {"seed": 2**64}])
+def test_parameters_of_doctor_that_are_wrong(wrong):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: expected a whole number from "):
+        chumoku.doctor(*rows(), **wrong)
+
+
 def test_numbers_of_numpy_are_parameters():
     texts, labels = rows()
     expected = small(seed=3, epochs=1).fit(texts, labels).predict_proba(texts[:4])

@@ -338,7 +338,9 @@ def _has_tangent(x: torch.Tensor | None) -> bool:
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 # Keys of tensors that the dispatcher hands to the kernel as they are: no lazy negation, no other device, no wrapper.
-_KEYS = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in (torch.empty(0, device="cpu"), torch.empty(0, device="cpu", dtype=torch.bool)))
+with torch.inference_mode():
+    _OF_INFERENCE = torch.empty(0, device="cpu")
+_KEYS = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in (torch.empty(0, device="cpu"), _OF_INFERENCE))
 _FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
 
 

@@ -42,9 +42,7 @@ def _plain_settings(diagonal: str | None, scale: float | None, dropout: float = 
 
 
 def _autocast(*tensors: torch.Tensor | None) -> tuple:
-    """Converts the tensors to the type of `torch.autocast`, if it is on, as it does for PyTorch's own function."""
-    if not torch.is_autocast_enabled("cpu"):
-        return tensors
+    """Converts tensors to the type of `torch.autocast`, as it does for PyTorch's own function."""
     dtype = torch.get_autocast_dtype("cpu")
     return tuple(x.to(dtype) if x is not None and x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors)
 
@@ -83,12 +81,11 @@ def attention(
 ) -> AttentionResult:
     """See :func:`chumoku.attention`, which has checked what is alike for all arrays."""
     query, key, value = arrays
-    if query.is_nested or key.is_nested or value.is_nested:
-        _check_dense(query=query, key=key, value=value)
-    if isinstance(mask, CausalBias):
+    if mask is not None and isinstance(mask, CausalBias):
         mask = mask._materialize(query.device)
-    query, key, value, mask = _autocast(query, key, value, mask)
-    arrays = (query, key, value)
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value, mask = _autocast(query, key, value, mask)
+        arrays = (query, key, value)
     rank = 4 if options["query_offsets"] is None else 3
     dtype, is_here = query.dtype, query.is_cpu and key.is_cpu and value.is_cpu
     are_of_rank = query.dim() == key.dim() == value.dim() == rank
@@ -129,12 +126,11 @@ def scaled_dot_product_attention(
     """See :func:`chumoku.scaled_dot_product_attention`."""
     if attn_mask is not None and is_causal:
         raise RuntimeError("expected attn_mask or is_causal, not both")
-    if query.is_nested or key.is_nested or value.is_nested:
-        _check_dense(query=query, key=key, value=value)
     diagonal = "top_left" if is_causal else None
-    if isinstance(attn_mask, CausalBias):
+    if attn_mask is not None and isinstance(attn_mask, CausalBias):
         diagonal, attn_mask = _diagonal(attn_mask, query, key), None
-    query, key, value, attn_mask = _autocast(query, key, value, attn_mask)
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value, attn_mask = _autocast(query, key, value, attn_mask)
     rank, of_key, of_value = query.dim(), key.dim(), value.dim()
     if not rank == of_key == of_value == 4:
         if min(rank, of_key, of_value) < 2:
@@ -143,10 +139,15 @@ def scaled_dot_product_attention(
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
         raise RuntimeError(f"attn_mask: expected bool or {query.dtype} as of query, got {attn_mask.dtype}")
     shape = None
-    if not rank == of_key == of_value == 4 or (
-        query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
-    ):
-        query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
+    try:
+        if not rank == of_key == of_value == 4 or (
+            query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
+        ):
+            query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
+    except RuntimeError:
+        # Nested tensors have no shape.
+        _check_dense(query=query, key=key, value=value)
+        raise
     dtype = query.dtype
     if not (query.is_cpu and key.is_cpu and value.is_cpu and dtype == key.dtype == value.dtype and dtype in _FLOATS):
         _check((query, key, value), 4)
