@@ -21,6 +21,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("Name another column with --label", "Give another y"),
     ("Name another with --label", "Give another y"),
     ("name another with --label", "give another y"),
+    ("; does --label name the key or column that holds them?", ": give them as y"),
     ("name the columns with --text", "give texts or pairs alike"),
     ("try fewer passes with --epochs", "try fewer epochs"),
 ];
