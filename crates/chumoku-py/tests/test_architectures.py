@@ -3,6 +3,7 @@
 A selection runs by default, all that can be made with CHUMOKU_EXHAUSTIVE=chumoku-py (or all).
 """
 
+import contextlib
 import inspect
 import os
 import re
@@ -129,12 +130,24 @@ def answer(made, given):
     raise ValueError(f"no answer among {list(found)}")
 
 
+def under_autocast(made, given):
+    with torch.autocast("cpu"):
+        return answer(made, given).float()
+
+
+def difference(found, expected, side, given, mask):
+    """The largest difference of answers to what is no padding, where the expected ones are about 1 or less."""
+    if side != "none" and "input_ids" in given and expected.dim() > 1 and expected.shape[1] == mask.shape[1]:
+        expected, found = expected[mask.bool()], found[mask.bool()]
+    return (found - expected).abs().max().item() / max(1.0, expected.abs().max().item())
+
+
 class CannotBeMade(Exception):
     """Raised if no small model of an architecture can be made or run."""
 
 
 def made(name):
-    """Returns the answers of a model with eager attention, and the variant that it was made by."""
+    """Returns the answers of a model with eager attention, with their error under autocast, and the variant that it was made by."""
     if not any(name in names for _, names in TASKS):
         raise CannotBeMade("a part of another model")
     failed = None
@@ -152,10 +165,14 @@ def made(name):
         for side in ("right", "left", "none"):
             for given, mask in inputs(eager, side):
                 try:
-                    answers.append((side, given, mask, answer(eager, given)))
+                    expected, half = answer(eager, given), None
                 except Exception as error:
                     failed = error
                     continue
+                # (Some models cannot run under autocast.)
+                with contextlib.suppress(Exception):
+                    half = difference(under_autocast(eager, given), expected, side, given, mask)
+                answers.append((side, given, mask, expected, half))
                 break
         if answers:
             return answers, variant
@@ -172,13 +189,13 @@ def compared(name, monkeypatch):
     except ValueError as error:
         assert 'does not support attn_implementation="chumoku"' in str(error) and "eager" in str(error), error
         return "refused", 0
-    for side, given, mask, expected in answers:
-        found = answer(ours, given)
-        if side != "none" and "input_ids" in given and expected.dim() > 1 and expected.shape[1] == mask.shape[1]:
-            expected, found = expected[mask.bool()], found[mask.bool()]
-        scale = max(1.0, expected.abs().max().item())
-        difference = (found - expected).abs().max().item() / scale
-        assert difference < 2e-5, f"{name}, {side}: {difference:.1e}"
+    for side, given, mask, expected, half in answers:
+        off = difference(answer(ours, given), expected, side, given, mask)
+        assert off < 2e-5, f"{name}, {side}: {off:.1e}"
+        if half is not None:
+            # As far from the truth as eager attention is in bfloat16.
+            off = difference(under_autocast(ours, given), expected, side, given, mask)
+            assert off < 3 * half + 0.02, f"{name}, {side}, autocast: {off:.1e}, of eager attention {half:.1e}"
     return "right", len(calls)
 
 
