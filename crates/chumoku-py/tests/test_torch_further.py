@@ -201,6 +201,20 @@ def test_lazy_negation(qkv):
     assert torch.equal(OURS(q, k, v, mask), OURS(q, k, v, mask.resolve_neg()))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("door", [OURS, OWN], ids=["ours", "activated"])
+def test_masks_of_float32_beside_other_numbers(door, dtype, activated):
+    q, k, v = (numbers(1, 2, 5, 4, seed=i, dtype=dtype) for i in range(3))
+    mask = numbers(5, 5, seed=3).requires_grad_()
+    expected = OWN(q.double(), k.double(), v.double(), mask.double())
+    torch.testing.assert_close(door(q, k, v, mask.detach()).double(), expected.detach(), atol=2e-2, rtol=2e-2)
+    gradient = torch.autograd.grad(expected.sum(), mask)[0]
+    torch.testing.assert_close(torch.autograd.grad(door(q, k, v, mask).float().sum(), mask)[0], gradient, atol=5e-2, rtol=5e-2)
+    if door is OURS and dtype == torch.float16:
+        arrays = [x.numpy() for x in (q, k, v, mask.detach())]
+        np.testing.assert_array_equal(OURS(*arrays), OURS(q, k, v, mask.detach()).numpy())
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.complex64])
 def test_masks_of_other_numbers(dtype, qkv):
     with pytest.raises(TypeError, match="mask: expected booleans, or numbers to add to scores, got torch"):

@@ -123,8 +123,8 @@ def scaled_dot_product_attention(
         query: (…, heads, queries, width)
         key: (…, key heads, keys, width)
         value: (…, key heads, keys, value width)
-        attn_mask: booleans (True may be attended to), or numbers of the type of ``query``, which are added to the scores;
-            broadcasts to (…, heads, queries, keys).
+        attn_mask: booleans (True may be attended to), or numbers of the type of ``query`` or float32, which are added to the
+            scores; broadcasts to (…, heads, queries, keys).
         dropout_p: the share of weights that is dropped, in evaluation too: pass 0 there.
         is_causal: the first query sees the first key alone, the second the first two, and so on.
         scale: the factor on scores, 1/√width unless it is given.

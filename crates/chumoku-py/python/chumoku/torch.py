@@ -136,8 +136,8 @@ def scaled_dot_product_attention(
         if min(rank, of_key, of_value) < 2:
             raise RuntimeError("expected tensors of two axes or more")
         rank = max(rank, of_key, of_value)
-    if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
-        raise RuntimeError(f"attn_mask: expected bool or {query.dtype} as of query, got {attn_mask.dtype}")
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as of query, got {attn_mask.dtype}")
     shape = None
     try:
         if not rank == of_key == of_value == 4 or (
