@@ -3,8 +3,8 @@
 //! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
 //! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
 //! for what is wrong with labelled texts, `rows` reads and answers rows that go to other processes, `crew` has training that several
-//! processes share. Names, defaults, shapes
-//! and errors that users meet are the package's: `python/chumoku`.
+//! processes share, `wording` turns flags in messages into parameters. Names, defaults, shapes and errors that users meet are the
+//! package's: `python/chumoku`.
 
 mod addresses;
 mod answers;
@@ -17,6 +17,7 @@ mod pages;
 mod pool;
 mod rows;
 mod training;
+mod wording;
 
 use pyo3::prelude::*;
 

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping
 
 from ._inputs import check_as_many, check_row, check_rows, is_none
 from ._labels import check_distinct, check_label, labels_of, own, sorted_classes
-from ._predictor import LEAST, Predictor, chunks
+from ._predictor import LEAST, Predictor, chunks, mean, weights_of
 
 # What a row's labels are where it may have several.
 _SETS = (list, tuple, set, frozenset)
@@ -144,6 +144,13 @@ class TextClassifier(Predictor):
         """
         return self._probabilities(self._asked(X))
 
+    def predict_log_proba(self, X: Iterable[Any]) -> Any:
+        """The natural logarithms of :meth:`predict_proba`."""
+        import numpy
+
+        with numpy.errstate(divide="ignore"):
+            return numpy.log(self.predict_proba(X))
+
     def _probabilities(self, texts: list[str]) -> Any:
         import numpy
 
@@ -274,7 +281,7 @@ class TextClassifier(Predictor):
                 answers[row] = told[row] if is_sure else None
             return answers
         if model.answers([]) is not None:
-            raise ValueError("abstain: expected classes without a tree above them; `chumoku predict --abstain` answers down to a level")
+            raise ValueError("abstain: expected classes without a tree above them, got a tree: predict without it, which answers from the top down")
         bounds = model.bounds(level)
         if bounds is None:
             raise ValueError(
@@ -289,18 +296,19 @@ class TextClassifier(Predictor):
             answers[row] = own(self.classes_[probabilities[row].argmax()])
         return answers
 
-    def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
-        """The share of texts whose most probable class is their label, or all of whose labels are those predicted."""
-        import numpy
+    def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:
+        """The share of texts whose most probable class is their label, or all of whose labels are those predicted.
 
+        With ``sample_weight`` each text counts as much as its weight says.
+        """
         labels = self._as_answered(labels_of(y))
         found = self.predict(X)
         if self._model.thresholds is not None and not self._is_indicator:
             check_as_many(found, labels, "a list of labels")
-            return float(numpy.mean([set(a) == set(b) for a, b in zip(found, labels)])) if labels else float("nan")
+            return mean([set(a) == set(b) for a, b in zip(found, labels)], sample_weight)
         check_as_many(found, labels, "a label")
         found = found.tolist() if self._is_indicator else found
-        return float(numpy.mean([a == b for a, b in zip(found, labels)])) if labels else float("nan")
+        return mean([a == b for a, b in zip(found, labels)], sample_weight)
 
     def _as_answered(self, labels: list) -> list:
         """Labels that stand in a tree as the model tells them: with the labels above them, without white space around names."""
@@ -338,11 +346,8 @@ class TextClassifier(Predictor):
 
 def _sets(y: Any, labels: list[Any]) -> tuple[list[Any], bool]:
     """The labels of rows, and whether they were scikit-learn's indicators: a column for each label, whose name is its number."""
-    # Of arrays of two dimensions a column alone is as one dimension.
-    columns = y.shape[1] if getattr(y, "ndim", 1) == 2 else 0
-    if columns == 1:
-        return [row[0] for row in labels], False
-    if columns > 1:
+    # (`labels_of` has turned a single column into labels.)
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
         return [[i for i, holds in enumerate(row) if holds] for row in labels], True
     return labels, False
 

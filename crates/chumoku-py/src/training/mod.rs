@@ -4,6 +4,7 @@
 mod further;
 
 use crate::pool;
+use crate::wording::of_python;
 use chumoku::data::PairParts;
 use chumoku::data::{
     DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
@@ -30,9 +31,9 @@ use std::time::{Duration, Instant};
 /// How often steps are told, and how often Ctrl-C is looked for.
 pub(crate) const OFTEN: Duration = Duration::from_millis(250);
 
-/// An error of the library as one of Python's.
+/// Converts an error of the library to an exception, with parameters in place of flags.
 pub(crate) fn error(error: &Error) -> PyErr {
-    let message = error.to_string();
+    let message = of_python(&error.to_string());
     if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
 }
 
@@ -339,7 +340,7 @@ enum Told {
 impl Told {
     fn of(event: &Event<'_>, last: &mut Option<Instant>) -> Option<Told> {
         Some(match event {
-            Event::Said(about, text) | Event::Working(about, text) => Told::Said(about, text.clone()),
+            Event::Said(about, text) | Event::Working(about, text) => Told::Said(about, of_python(text)),
             Event::Ready { steps, done, expected, .. } => {
                 Told::Ready { steps: *steps, done: *done, seconds: expected.as_secs_f64() }
             }
