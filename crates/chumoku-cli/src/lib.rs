@@ -19,6 +19,7 @@ macro_rules! say {
 
 mod args;
 mod commands;
+mod output;
 mod progress;
 mod report;
 mod threads;
@@ -87,7 +88,8 @@ pub fn run_in(args: Vec<OsString>, crew: Option<Crew>) -> ExitCode {
     if let Some(lang) = args.lang {
         chumoku::set_lang(lang.into());
     }
-    match commands::run(args) {
+    let checked = args.files.check(args.command.outputs());
+    match checked.and_then(|()| commands::run(args.command)) {
         Ok(code) => code,
         Err(error) => {
             if is_broken_pipe(&error) {

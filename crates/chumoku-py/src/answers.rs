@@ -2,6 +2,7 @@
 
 use crate::addresses::Array;
 use crate::models::{borrowed, on_pool, room};
+use crate::outputs::ReadPath;
 use crate::pages::Page;
 use chumoku::answers::{Bounds, Predictor, Verdict};
 use chumoku::data::Span;
@@ -13,7 +14,6 @@ use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, Unread, pa
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::path::PathBuf;
 
 enum Model {
     Network(Box<TextClassifier>),
@@ -47,7 +47,7 @@ impl Classifier {
 impl Classifier {
     /// Reads a model folder.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
         on_pool(py, || {
             let model = match ModelKind::of(&folder) {
                 Ok(ModelKind::Ngrams) => Model::Ngrams(Box::new(NgramClassifier::load(&folder)?)),
@@ -219,7 +219,7 @@ pub(crate) struct Tagger(TextTagger);
 impl Tagger {
     /// Reads a model folder.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
         on_pool(py, || TextTagger::load(&folder).map(Tagger))
     }
 

@@ -3,8 +3,8 @@
 //! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
 //! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
 //! for what is wrong with labelled texts, `rows` reads and answers rows that go to other processes, `crew` has training that several
-//! processes share, `wording` turns flags in messages into parameters. Names, defaults, shapes and errors that users meet are the
-//! package's: `python/chumoku`.
+//! processes share, `outputs` opens the files that are written, `wording` turns flags in messages into parameters. Names, defaults,
+//! shapes and errors that users meet are the package's: `python/chumoku`.
 
 mod addresses;
 mod answers;
@@ -13,6 +13,7 @@ mod crew;
 mod doctor;
 mod microscope;
 mod models;
+mod outputs;
 mod pages;
 mod pool;
 mod rows;
@@ -37,6 +38,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pages::Page>()?;
     module.add_class::<microscope::Trace>()?;
     module.add_class::<doctor::Examined>()?;
+    module.add_class::<outputs::Output>()?;
     module.add_function(wrap_pyfunction!(models::model_kind, module)?)?;
     module.add_function(wrap_pyfunction!(answers::joined, module)?)?;
     module.add_function(wrap_pyfunction!(answers::beside, module)?)?;
@@ -47,6 +49,8 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(microscope::example_names, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::check, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::count, module)?)?;
+    module.add_function(wrap_pyfunction!(outputs::is_one_of, module)?)?;
+    module.add_function(wrap_pyfunction!(outputs::write_file, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_forward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_backward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_weights, module)?)?;

@@ -225,6 +225,23 @@ def test_in_a_notebook(fitted):
     assert repr(small(seed=3)) == "TextClassifier(epochs=2, seed=3, progress=None)"
 
 
+def test_no_file_that_was_read_is_replaced(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    model = chumoku.TextClassifier.load(tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    found = model.explain("The soup was great, number 3.")
+    os.link(tmp_path / "model" / "model.safetensors", tmp_path / "hard.html")
+    for file in (tmp_path / "model" / "config.json", tmp_path / "hard.html"):
+        with pytest.raises(ValueError, match="that is a file that is read"):
+            found.save(file)
+    with pytest.raises(ValueError, match="that is a file that is read"):
+        model.export(tmp_path / "model" / "tokenizer.json")
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    found.save(tmp_path / "model" / "page.html")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        found.save(tmp_path / "nowhere" / "page.html")
+
+
 def test_explaining(fitted, tmp_path):
     found = fitted.explain("The soup was great, number 3.")
     p = fitted.predict_proba(["The soup was great, number 3."])[0]

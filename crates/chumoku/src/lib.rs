@@ -69,6 +69,8 @@
 //! * Nothing is printed; [`Training::observe`](train::Training::observe) is told what happens. Work runs in the current
 //!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
+
 pub mod answers;
 mod blend;
 pub mod builtin;
@@ -115,7 +117,7 @@ pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
 pub use chumoku_text::sorting;
 pub use chumoku_text::{
-    Lang, beside as row, data, failpoint, lang, memory, metrics, pair, set_lang, tokens as text, tr,
+    Lang, beside as row, data, failpoint, lang, memory, metrics, output, pair, set_lang, signals, tokens as text, tr,
 };
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;

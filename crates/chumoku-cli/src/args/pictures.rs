@@ -3,6 +3,7 @@
 use super::values::{at_least_one, found, from_one_to_1024, number};
 use super::{Precision, Reading, SetColumns, SeveralLabels};
 use crate::Usage;
+use crate::output::{OutputPath, file_or_standard_output};
 use chumoku::explain::AskedSpan;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -13,13 +14,13 @@ use std::path::PathBuf;
 pub(crate) struct Pictures {
     /// Write the picture as SVG, its letters as outlines
     #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    pub(crate) svg: Option<OutputPath>,
     /// Write the picture as PNG
     #[arg(long, value_name = "FILE")]
-    pub(crate) png: Option<PathBuf>,
+    pub(crate) png: Option<OutputPath>,
     /// Write the picture as PDF, its letters as outlines
     #[arg(long, value_name = "FILE")]
-    pub(crate) pdf: Option<PathBuf>,
+    pub(crate) pdf: Option<OutputPath>,
     /// The font of pictures, a file (default: the best installed one that has Japanese)
     #[arg(long, value_name = "FILE")]
     pub(crate) font: Option<PathBuf>,
@@ -279,12 +280,12 @@ pub(crate) struct Explain {
     pub(crate) compare_model: Option<PathBuf>,
     /// Write a page with every layer and head, which opens without a network
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) pictures: Pictures,
     /// Write all numbers as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) json: Option<OutputPath>,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
     /// weights are stored in 16 bits)
     #[arg(long, value_enum)]
@@ -374,12 +375,12 @@ pub(crate) struct Position {
     pub(crate) view: PositionView,
     /// Write a page with every view, which opens without a network
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) pictures: Pictures,
     /// Write the numbers of the picture as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) json: Option<OutputPath>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -395,10 +396,10 @@ pub(crate) struct Film {
     pub(crate) head: Option<usize>,
     /// Write a page with the film of every head of the layer, which opens without a network
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) pictures: Pictures,
     /// Write the numbers as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) json: Option<OutputPath>,
 }

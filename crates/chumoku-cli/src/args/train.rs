@@ -5,6 +5,7 @@ use super::values::{
     whole_from_one, whole_from_zero,
 };
 use super::{Precision, Reading, SeveralLabels};
+use crate::output::OutputPath;
 use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
@@ -147,7 +148,7 @@ pub(crate) struct Train {
     pub(crate) profile: bool,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) out: Option<OutputPath>,
     /// Validation rows (default: a tenth of DATA)
     #[arg(long, value_name = "FILE")]
     pub(crate) valid: Option<PathBuf>,

@@ -8,7 +8,7 @@ use super::seen::tell_of_seen;
 use super::train::classify::this_model;
 use super::train::{labels, language, score, translate};
 use super::{load, pairs};
-use crate::args::{Eval, Pictures, Reading};
+use crate::args::{Eval, Reading};
 use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
 use crate::{report, threads};
@@ -85,10 +85,6 @@ fn after(
     let mut outcome = Outcome::default();
     if args.errors.is_none() && !args.pictures.any() {
         return Ok(outcome);
-    }
-    let Pictures { svg, png, pdf, .. } = &args.pictures;
-    for read in [&args.data, &args.model] {
-        super::not_over(read, [("--errors", &args.errors), ("--svg", svg), ("--png", png), ("--pdf", pdf)])?;
     }
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
     let predictions = predict(&texts)?;

@@ -38,30 +38,12 @@ mod written;
 
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::{Args, Command, DataFormat, Reading};
+use crate::args::{Command, DataFormat, Reading};
 use chumoku::data::{Format, ReadOptions};
-use std::path::{Path, PathBuf};
-
-/// Refuses to write what is read: a file, or one of a model's folder.
-fn not_over<const N: usize>(read: &Path, written: [(&str, &Option<PathBuf>); N]) -> anyhow::Result<()> {
-    let Ok(read) = read.canonicalize() else { return Ok(()) };
-    for (flag, path) in written {
-        let Some(path) = path else { continue };
-        let is_it = path.canonicalize().is_ok_and(|path| path == read || path.parent() == Some(&read));
-        if is_it {
-            return Err(Usage(chumoku::tr!(
-                "{flag} {}: that is a file that is read; name another",
-                "{flag} {}: 読み込むファイルです。別の名前にしてください",
-                path.display()
-            ))
-            .into());
-        }
-    }
-    Ok(())
-}
+use std::path::Path;
 
 /// Runs the command given.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     let isa = std::env::var_os("CHUMOKU_ISA").unwrap_or_default();
     if isa.to_str().and_then(chumoku::isa_named).is_none() {
         let got = isa.display();
@@ -71,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    match args.command {
+    match command {
         Command::Train(args) => profiled::profiled(args.profile, || train::run(&args)),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => profiled::profiled(args.profile, || predict::run(&args)),

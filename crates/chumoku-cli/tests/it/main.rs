@@ -1,5 +1,7 @@
 //! The integration tests of `chumoku-cli`, one module a subject, in one program that is linked once.
 
+#![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
+
 mod abstain;
 mod articles;
 mod attend;
@@ -36,6 +38,7 @@ mod language_model;
 mod languages;
 mod ngram_answers;
 mod ngrams;
+mod outputs;
 mod pairs;
 mod pictures;
 mod pipes;

@@ -60,7 +60,7 @@ fn every_command_takes_a_dash() {
     }
     let zipped = place.run_on(&gz(&table), &["predict", model()]).ok();
     assert_eq!(zipped.stdout, predict.stdout);
-    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked/by-hand.json")).unwrap();
+    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/by-hand.json")).unwrap();
     place.write("example.json", &example);
     for command in [&["check"][..], &["trace", "--input"]] {
         let [of_file, piped] = ["example.json", "-"].map(|file| [command, &[file]].concat());

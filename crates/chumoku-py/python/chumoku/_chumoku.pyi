@@ -9,6 +9,7 @@ __all__ = [
     "Examined",
     "Generator",
     "Options",
+    "Output",
     "Page",
     "Pieces",
     "RowAnswerer",
@@ -29,6 +30,7 @@ __all__ = [
     "example_names",
     "get_num_threads",
     "instruction_set",
+    "is_one_of",
     "joined",
     "joined_gradients",
     "model_kind",
@@ -39,6 +41,7 @@ __all__ = [
     "train",
     "unanswered",
     "use_openmp",
+    "write_file",
 ]
 
 __version__: str
@@ -175,6 +178,15 @@ class Examined:
     def html(self, lang: str) -> str: ...
     def csv(self) -> bytes: ...
 
+@final
+class Output:
+    def __new__(cls, path: _Path, read: Sequence[_Path]) -> Output: ...
+    def write(self, content: bytes) -> None: ...
+    def commit(self) -> None: ...
+    def close(self) -> None: ...
+
+def is_one_of(path: _Path, paths: Sequence[_Path]) -> bool: ...
+def write_file(path: _Path, content: bytes, own: bool) -> None: ...
 def joined(first: str, second: str) -> str: ...
 def beside(text: str, cells: list[str]) -> str: ...
 def span_f1(

@@ -133,7 +133,7 @@ class Estimator(Parameters):
         if strange:
             raise ValueError(f"saving to {folder}: expected a new folder or an older model, found {', '.join(sorted(strange)[:3])}")
         for name, content in files.items():
-            _files.write(folder / name, content)
+            _files.write(folder / name, content, own=True)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], **parameters: Any) -> Any:

@@ -246,6 +246,8 @@ pub enum DataError {
     UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
+    #[error("{}", tr!("{}: that is a file that is read; name another", "{}: 読み込むファイルです。別の名前にしてください", path.display()))]
+    OverInput { path: PathBuf },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
     Output { path: PathBuf, doing: &'static str, source: io::Error },
     #[error("{}", tr!("writing the output: {}; check the disk and the program that reads the output", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]

@@ -3,6 +3,7 @@
 use super::checkpoints::{CHECKPOINT_FILES, CHECKPOINTS, has_checkpoints, is_step};
 use super::fault;
 use super::standing::Standing;
+use crate::output::WorkFolder;
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::Read;
@@ -284,6 +285,7 @@ pub(crate) fn strangers(folder: &Path) -> Vec<String> {
         match name.as_str() {
             LOG | CHECKPOINTS => {}
             LOCK if standing == Standing::File => {}
+            work if standing == Standing::Folder && work.starts_with(WorkFolder::PREFIX) => {}
             NEXT | STAGED | READY | TUNE if standing == Standing::Folder => {
                 found.extend(inner_strangers(&path).iter().map(|inner| format!("{name}{inner}")));
             }
@@ -302,6 +304,7 @@ fn inner_strangers(folder: &Path) -> Vec<String> {
         let below = |inner: Vec<String>| inner.into_iter().map(|inner| format!("/{name}{inner}")).collect();
         match (name.as_str(), Standing::of(&path)) {
             (CHECKPOINTS | REPLACED, _) => below(strange_checkpoints(&path)),
+            (work, Standing::Folder) if work.starts_with(WorkFolder::PREFIX) => Vec::new(),
             (STAGED | READY | TUNE, Standing::Folder) => below(inner_strangers(&path)),
             (trial, Standing::Folder) if is_trial(trial) => below(inner_strangers(&path)),
             (LOG | TUNE_LOG_BESIDE, Standing::File) => Vec::new(),

@@ -9,7 +9,7 @@ use super::files::{
     CONFIG, LOG, MODEL, READY, REPLACED, STAGED, TUNE, TUNE_LOG_BESIDE, WEIGHTS, impostors, is_trial, names,
 };
 use super::standing::Standing;
-use crate::{Error, Result, failpoint, tr};
+use crate::{Error, Result, failpoint, output, tr};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -174,7 +174,7 @@ fn remove(path: &Path) -> Result<()> {
 
 /// Writes a new file and flushes it to disk.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = fs::File::create_new(path).map_err(Error::writing("creating", path))?;
+    let mut file = output::create_new(path).map_err(Error::writing("creating", path))?;
     let (first, second) = bytes.split_at(bytes.len() / 2);
     let mut write = || {
         file.write_all(first)?;
@@ -188,7 +188,7 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Gives a file or folder its place, replacing a file that is there.
 pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
     failpoint::hit("rename");
-    fs::rename(from, to)
+    output::rename(from, to)
 }
 
 /// New names in a folder are on disk only when the folder is.

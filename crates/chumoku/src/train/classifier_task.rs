@@ -224,9 +224,9 @@ impl<A: Target> Trainable for Classify<'_, A> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan} {}", self.data.fingerprint(), self.vocabulary)
+        [self.data.fingerprint(), plan, self.vocabulary.clone()]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

@@ -15,6 +15,7 @@ use super::tuned::Tuned;
 use super::{Blend, Event, Scores, TrainOptions, TrainingData};
 use crate::caution::Caution;
 use crate::models::Classifier;
+use crate::output::WorkFolder;
 use crate::problem::Problem;
 use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
@@ -61,14 +62,14 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let whole = halves::train(data, Problem::OneClass, (options, out, stop), observe)?;
     let is_new = whole.classifier.origin.is_some() && whole.before.is_none();
     let from_scratch = match is_new && !whole.ended.interrupted {
-        true => from_scratch(data, options, stop, observe)?,
+        true => from_scratch(data, (options, out, stop), observe)?,
         false => None,
     };
     finish(data, (options, out, stop), whole, Beside { from_scratch, folds, tuned }, observe)
@@ -78,8 +79,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
 /// None if it was stopped.
 fn from_scratch(
     data: &TrainingData,
-    options: &TrainOptions,
-    stop: &AtomicBool,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<Scores>> {
     let options = TrainOptions {
@@ -96,7 +96,7 @@ fn from_scratch(
     let model = Classifier::new(network.plan.model.clone())?;
     let task = Classify::new(data, &network, &model)?;
     // Its checkpoints are for nobody: it is quick, and killed it comes out the same when it is trained again.
-    let folder = tempfile::tempdir().map_err(Error::writing("creating a folder in", std::env::temp_dir()))?;
+    let folder = WorkFolder::create(out).map_err(Error::writing("creating a folder in", out))?;
     let mut shown = |event: Event<'_>| {
         if let Event::Evaluated { epoch, .. } = event {
             let of = network.plan.settings.epochs;

@@ -58,7 +58,7 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;

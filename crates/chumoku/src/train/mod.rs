@@ -15,6 +15,7 @@ mod folder;
 mod folds;
 mod further;
 mod halves;
+mod identity;
 mod joined_labels;
 mod known;
 mod labels;

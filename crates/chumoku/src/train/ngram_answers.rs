@@ -64,7 +64,7 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_ngram_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;
@@ -127,7 +127,7 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_ngram_number(data, training)?.test;
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;

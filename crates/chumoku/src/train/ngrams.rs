@@ -61,7 +61,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_ngram_classifier(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;

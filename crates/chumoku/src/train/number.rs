@@ -57,7 +57,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_number(data, training)?.test;
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;

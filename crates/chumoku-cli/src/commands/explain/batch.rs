@@ -10,6 +10,7 @@ use crate::args::{Explain, View};
 use crate::commands::columns::{tell_of_missing, with_values};
 use crate::commands::pictures::Outcome;
 use crate::commands::{load, model_name, pairs};
+use crate::output::OutputPath;
 use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
@@ -68,8 +69,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
     for folder in folders.into_iter().flatten() {
-        std::fs::create_dir_all(folder).map_err(|source| DataError::Output {
-            path: folder.clone(),
+        std::fs::create_dir_all(folder.as_path()).map_err(|source| DataError::Output {
+            path: folder.as_path().to_owned(),
             doing: "creating the folder",
             source,
         })?;
@@ -125,7 +126,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let draw = |(index, (line, text)): (usize, &(usize, &str))| -> anyhow::Result<()> {
         let doing = || tr!("line {line} of {}", "{} の {line} 行目", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
-        let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
+        let place = |folder: &OutputPath, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         let mut outcome = Outcome::default();
         args.pictures.draw(&fonts, &scene, &mut outcome, place);
         // Whoever panicked while it was held only counted.

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Some(_) => picture.to_text(&terminal_options(lang)),
         None => render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects),
     };
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(text) };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
     shown.show(&args.pictures, &picture, || Ok(to_html(&explanation, [0, 0], lang)), || json.clone())
 }
 

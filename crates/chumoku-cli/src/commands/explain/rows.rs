@@ -41,7 +41,7 @@ pub(super) fn open(input: &Path, reads_pairs: bool, beside: Vec<Asked>) -> anyho
 
 /// That objects go to standard output, and no pictures beside them.
 pub(super) fn check(args: &Explain) -> Result<(), Usage> {
-    if args.pictures.any() || args.json.as_deref().is_some_and(|path| path.as_os_str() != "-") {
+    if args.pictures.any() || args.json.as_ref().is_some_and(|path| !path.is_standard_output()) {
         return Err(Usage(tr!(
             "--json with --input writes one object a row to standard output, and no pictures: give --json - alone",
             "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"

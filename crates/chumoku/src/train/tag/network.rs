@@ -192,7 +192,7 @@ pub(super) fn train(
     let is_held_out = !data.valid.is_empty();
     let truth = if is_held_out { &data.valid } else { &data.train };
     let mut task = Tagging {
-        fingerprint: format!("{} {}", data.fingerprint(), tokenizer.vocabulary_sha256()),
+        fingerprint: [data.fingerprint(), tokenizer.vocabulary_sha256()],
         tags: data.tags(),
         truth: parallel::map(truth, |row| Truth::of(data, row, &units(row, data.unit))),
         plan: &plan,
@@ -234,7 +234,8 @@ struct Tagging<'a> {
     /// What is read of the training rows.
     pieces: Vec<Piece>,
     /// Of data and tokens.
-    fingerprint: String,
+    /// The checksums of the data and of the vocabulary.
+    fingerprint: [String; 2],
     /// What the process held before.
     held: Held,
 }
@@ -307,9 +308,10 @@ impl Trainable for Tagging<'_> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan}", self.fingerprint)
+        let [data, tokens] = self.fingerprint.clone();
+        [data, plan, tokens]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
