@@ -258,7 +258,7 @@ impl Alone {
             card += &section;
         }
         let mut files = self.model.files();
-        files.push(seen(data, options)?);
+        files.push(seen(data));
         let _stage = stages::begin(stages::WRITING);
         write_folder(out, files, metrics, card)?;
         Ok(self)

@@ -12,7 +12,7 @@ use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData};
+use super::{Blend, Event, Scores, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
 use crate::lang::wording::thousands;
@@ -137,7 +137,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         card += &section;
     }
     let mut files = model.files();
-    files.push(seen(data, options)?);
+    files.push(seen(data));
     if let Some(tuned) = tuned {
         tuned.report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
     }
@@ -298,8 +298,7 @@ fn train<A: Target>(
 /// The file that tells which texts were trained on or chosen by.
 ///
 /// What a model has learnt from before it was trained further counts, whether or not it is learnt again.
-pub(super) fn seen<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<(&'static str, Vec<u8>)> {
-    let before = options.from.as_deref().filter(|_| data.further.is_some());
-    let before = before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
-    Ok((TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()))
+pub(super) fn seen<A: Answer>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
+    let before = data.further.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
+    (TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
 }
