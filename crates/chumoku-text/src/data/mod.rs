@@ -26,6 +26,7 @@
 mod arriving;
 mod atomic;
 mod columns;
+mod copying;
 mod dataset;
 mod decode;
 mod delimited;
