@@ -2,6 +2,7 @@
 
 mod fitting;
 mod reading;
+mod slices;
 
 use super::*;
 use proptest::prelude::*;

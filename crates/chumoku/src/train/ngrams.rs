@@ -7,6 +7,7 @@ use super::card::{
 };
 use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
+use super::memory::{Held, at_most, tell_memory};
 use super::names::label;
 use super::strongest::{section, strongest};
 use super::target::Target;
@@ -67,6 +68,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let settings = (&options.set.ngrams(data), weights.as_deref());
+    tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
@@ -246,7 +248,9 @@ pub(super) fn model_of<A: Target>(
     let mut best: Option<(f64, (NgramModel, Found))> = None;
     for &scale in scales {
         config.scheme.column_scale = scale;
-        let trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        let mut trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        // Two of them would be held at a time.
+        trial.1.forget_texts();
         let loss = trial.0.report().and_then(|report| report.valid_loss).unwrap_or_default();
         if best.as_ref().is_none_or(|(least, _)| loss < *least) {
             best = Some((loss, trial));
@@ -260,6 +264,15 @@ fn with_columns<A>(config: &NgramConfig, data: &TrainingData<A>) -> NgramConfig 
     let mut config = config.clone();
     config.scheme.columns.clone_from(&data.columns);
     config
+}
+
+/// The bytes that training the model takes at the most, on the training rows and once more on the validation rows too.
+pub(super) fn memory_of<A: Answer>(data: &TrainingData<A>, config: &NgramConfig) -> usize {
+    let config = with_columns(config, data);
+    let (train, valid) = (data.train.texts(), data.valid.texts());
+    let all = [&train[..], &valid].concat();
+    let of = |texts: [&[&str]; 2]| config.memory_of_training(texts, data.labels.len(), A::IS_SET);
+    of([&train, &valid]).max(of([&all, &[]])) as usize
 }
 
 /// The model once more, with the penalty that was chosen, on training and validation rows.

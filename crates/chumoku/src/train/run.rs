@@ -254,6 +254,13 @@ pub(crate) fn run(
     Ok(Ended { state, interrupted })
 }
 
+/// The bytes that the process will have held at the most when the task is done.
+pub(super) fn memory_of<T: Trainable + ?Sized>(task: &T) -> usize {
+    let sizes =
+        Sizes { parameters: task.layout().len(), gradients: task.settings().parts, activations: task.activations() };
+    peak(&task.footing(), &sizes, Held::measure())
+}
+
 impl Run<'_> {
     /// Says what is to come, by the steps that `pace` has seen.
     fn announce(&self, state: &State, batches: &[Vec<usize>], pace: &Pace, observe: &mut dyn FnMut(Event<'_>)) {
@@ -265,18 +272,13 @@ impl Run<'_> {
         let (each, last) = (1.0 + task.evaluation_share(), task.scoring_share());
         let left = epoch * (evaluations * each + last) - done;
         let steps = batches.len() as u64 * settings.epochs;
-        let sizes = Sizes {
-            parameters: state.params.values().len(),
-            gradients: self.parts.count(),
-            activations: task.activations(),
-        };
         let is_counted = batches.first().is_some_and(|batch| task.work(batch).is_some());
         observe(Event::Ready {
             settings,
             steps,
             done: state.step,
             expected: Duration::from_secs_f64((left / pace.rate()).clamp(0.0, 1e9)) + task.afterwards(),
-            bytes: peak(&task.footing(), &sizes, Held::measure()),
+            bytes: memory_of(task),
             multiply_adds: is_counted.then_some((epoch * (epochs * each + last)) as u64),
         });
     }
