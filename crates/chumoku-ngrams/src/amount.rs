@@ -10,17 +10,40 @@ const SAMPLE: usize = 1 << 10;
 /// Bytes of a counted n-gram: its hash, and how often the text has it.
 const COUNTED: f64 = 12.0;
 /// Bytes of counted n-grams that are held at a time. Few in tests, so that some texts are read several times there.
-const MOST_COUNTED: f64 = if cfg!(test) { 1e6 } else { 1e9 };
+const MOST_COUNTED: f64 = if cfg!(test) { 1e6 } else { 1.4e9 };
 /// The most leading bits of a slice of hashes.
 const MOST_BITS: u32 = 6;
 
-/// N-grams of all texts, each counted once a text, about.
-pub(crate) fn ngrams_of(texts: &[&str], scheme: &NgramScheme) -> f64 {
-    let sample: Vec<&str> = texts.iter().step_by(texts.len().div_ceil(SAMPLE).max(1)).copied().collect();
-    let count = |text: &&str| Reader::default().read(text, scheme).chunk_by(|a, b| a == b).count();
-    let found: usize = parallel::map(&sample, count).iter().sum();
-    let bytes = |texts: &[&str]| texts.iter().map(|text| text.len()).sum::<usize>() as f64;
-    found as f64 * bytes(texts) / bytes(&sample).max(1.0)
+/// Estimated numbers of n-grams.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Amount {
+    /// N-grams of all texts, each counted once a text.
+    pub(crate) ngrams: f64,
+    /// N-grams that enough texts have, at the most.
+    pub(crate) features: f64,
+}
+
+impl Amount {
+    /// Estimates the numbers of n-grams from some of the texts. A feature is an n-gram of `at_least` so many texts.
+    pub(crate) fn of(texts: &[&str], scheme: &NgramScheme, at_least: u32) -> Amount {
+        /// More texts make rare n-grams features: their number grows a little faster than that of texts at first.
+        const GROWTH: f64 = 2.0;
+        let step = texts.len().div_ceil(SAMPLE).max(1);
+        let sample: Vec<&str> = texts.iter().step_by(step).copied().collect();
+        let read = |text: &&str| {
+            let mut hashes = Reader::default().read(text, scheme).to_vec();
+            hashes.dedup();
+            hashes
+        };
+        let mut hashes = parallel::map(&sample, read).concat();
+        let bytes = |texts: &[&str]| texts.iter().map(|text| text.len()).sum::<usize>() as f64;
+        let scale = bytes(texts) / bytes(&sample).max(1.0);
+        let ngrams = hashes.len() as f64 * scale;
+        hashes.sort_unstable();
+        let of_enough = |same: &&[u64]| same.len() >= at_least as usize;
+        let features = hashes.chunk_by(|a, b| a == b).filter(of_enough).count() as f64 * scale;
+        Amount { ngrams, features: if step > 1 { GROWTH * features } else { features } }
+    }
 }
 
 /// The leading bits of slices if so many n-grams are counted one slice after the other: 0 for all at once.
@@ -31,13 +54,11 @@ pub(crate) fn bits_of_slices(ngrams: f64) -> u32 {
 /// Texts and validation texts, their answers, and the bounds of a model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amounts {
-    /// N-grams of training and validation texts, each counted once a text.
-    pub(crate) ngrams: [f64; 2],
+    /// Of training and validation texts.
+    pub(crate) amounts: [Amount; 2],
     pub(crate) texts: usize,
     pub(crate) classes: usize,
     pub(crate) is_set: bool,
-    /// Texts that must contain an n-gram for it to be a feature.
-    pub(crate) at_least: u32,
     pub(crate) most_features: usize,
 }
 
@@ -49,15 +70,14 @@ impl Amounts {
         const PACKED: f64 = 3.5;
         /// Bytes of a feature: its hash twice, its weight twice, its place in the table of hashes.
         const FEATURE: f64 = 8.0 + 8.0 + 4.0 + 4.0 + 8.0;
-        let [ngrams, valid] = self.ngrams;
+        let [Amount { ngrams, features }, Amount { ngrams: valid, .. }] = self.amounts;
         let outputs = outputs_of(self.classes, self.is_set);
         let bits = bits_of_slices(ngrams);
         let is_whole = bits == 0;
         let counted = COUNTED * ngrams / f64::from(1 << bits);
         let plain = if ngrams <= MOST_PLAIN as f64 { 8.0 * ngrams } else { 0.0 };
-        let features = (ngrams / f64::from(self.at_least.max(1))).min(self.most_features as f64);
         // The weights of the solution, of the best one so far, and of the model.
-        let features = features * (FEATURE + 12.0 * outputs as f64);
+        let features = features.min(self.most_features as f64) * (FEATURE + 12.0 * outputs as f64);
         let valid = if is_whole { (COUNTED + 8.0) * valid } else { 0.0 };
         // Slices of each text, and the sums of squares of some parts.
         let rows = self.texts as f64 * (64.0 + 8.0 * 16.0);
@@ -68,6 +88,7 @@ impl Amounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::plain_frequencies;
 
     #[test]
     fn some_texts_tell_of_all() {
@@ -76,9 +97,20 @@ mod tests {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut reader = Reader::default();
         let all: usize = texts.iter().map(|text| reader.read(text, &scheme).chunk_by(|a, b| a == b).count()).sum();
-        let found = ngrams_of(&texts, &scheme);
-        assert!((found / all as f64 - 1.0).abs() < 0.02, "{found} of {all}");
-        assert_eq!(ngrams_of(&[], &scheme), 0.0);
+        let found = Amount::of(&texts, &scheme, 2);
+        assert!((found.ngrams / all as f64 - 1.0).abs() < 0.02, "{found:?} of {all}");
+        let features = |texts: &[&str], at_least: u32| {
+            let counts = plain_frequencies(texts, &scheme);
+            counts.values().filter(|&&texts| texts >= at_least).count() as f64
+        };
+        assert!(found.features >= features(&texts, 2), "{found:?} of {}", features(&texts, 2));
+        // Few are counted exactly.
+        let some = &texts[..900];
+        assert_eq!(
+            [1, 2].map(|least| Amount::of(some, &scheme, least).features),
+            [1, 2].map(|least| features(some, least))
+        );
+        assert_eq!(Amount::of(&[], &scheme, 1), Amount::default());
     }
 
     #[test]

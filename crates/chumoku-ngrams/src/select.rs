@@ -1,7 +1,7 @@
 //! Training: features, their weights, and the choice of C.
 
 use super::NgramConfig;
-use super::amount::{Amounts, bits_of_slices, ngrams_of};
+use super::amount::{Amount, Amounts, bits_of_slices};
 use super::answer::{Answer, loss, numbers_of, outputs_of};
 use super::columns::bytes_of_fitting;
 use super::error::NgramError;
@@ -185,7 +185,7 @@ impl Counted {
         at_least: u32,
         (is_cancelled, reading): (&(dyn Fn() -> bool + Sync), &dyn Fn(usize)),
     ) -> Counted {
-        let bits = bits_of_slices(ngrams_of(texts, scheme));
+        let bits = bits_of_slices(Amount::of(texts, scheme, at_least).ngrams);
         let read = |slice: Slice, done: usize| {
             let progress = |read: usize| reading((done * texts.len() + read) >> bits);
             CountedTexts::read_slice(texts, scheme, slice, is_cancelled, &progress)
@@ -215,13 +215,12 @@ impl NgramConfig {
     /// Estimates from some of the training and validation `texts` how many bytes of memory training takes at the most.
     /// `is_set` if labels do not exclude each other.
     pub fn memory_of_training(&self, texts: [&[&str]; 2], classes: usize, is_set: bool) -> f64 {
-        let scheme = scheme_for(texts[0], self);
+        let (scheme, at_least) = (scheme_for(texts[0], self), self.at_least(texts[0].len()));
         Amounts {
-            ngrams: texts.map(|texts| ngrams_of(texts, &scheme)),
+            amounts: texts.map(|texts| Amount::of(texts, &scheme, at_least)),
             texts: texts[0].len(),
             classes,
             is_set,
-            at_least: self.at_least(texts[0].len()),
             most_features: self.max_weights / outputs_of(classes, is_set).max(1),
         }
         .bytes()

@@ -80,7 +80,7 @@ fn what_has_no_end_does_not_fill_the_disk() {
     let place = Place::new();
     let all = testkit::exhaustive("chumoku-cli");
     for args in [&["doctor", "/dev/zero"][..], &["eval", model(), "/dev/zero"], &["train", "/dev/zero", "--out", "m"]] {
-        let run = place.refuses(args, &["/dev/zero", "line 1", "expected its end, found none within"]);
+        let run = place.refuses(args, &["/dev/zero:1: reading a line", "expected its end, found none within"]);
         assert!(run.stderr.contains("is it a text file?"), "{run:#?}");
         if !all {
             break;

@@ -226,7 +226,7 @@ fn training_begins_from_one_model() {
     assert_eq!((run.ok().code, labels("further")), (0, json!(["maybe", "no", "yes"])));
     // Later it is too late: the rows are those of the model that is gone.
     let late = run_while_replaced(&place, &train, ["old", "new"], 2);
-    assert_eq!(late.code, 1, "{late:#?}");
+    assert_eq!(late.code, 2, "{late:#?}");
     late.has_one_error(&["model", "another that has taken its place"]);
 }
 

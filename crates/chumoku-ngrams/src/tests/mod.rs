@@ -4,6 +4,8 @@ mod fitting;
 mod reading;
 mod slices;
 
+pub(crate) use reading::plain_frequencies;
+
 use super::*;
 use proptest::prelude::*;
 use std::borrow::Cow;

@@ -1,12 +1,13 @@
 //! Texts that are read slice by slice, and columns that are packed, against those that are not.
 
-use super::super::amount::{bits_of_slices, ngrams_of};
+use super::super::amount::{Amount, bits_of_slices};
 use super::super::columns::{Columns, padded};
 use super::super::features::{Choice, count, features, features_of};
 use super::super::tokens::{NgramScheme, Slice};
 use super::super::vocabulary::CountedTexts;
 use super::super::{NgramConfig, NgramData, NgramModel, numbers_of};
-use super::reading::{WORDS, plain_frequencies};
+use super::plain_frequencies;
+use super::reading::WORDS;
 use chumoku_text::pair;
 use std::sync::atomic::AtomicBool;
 
@@ -100,7 +101,7 @@ fn training_by_slices_finds_the_same_model() {
     let valid = (&texts[1_000..], &labels[1_000..]);
     let (texts, labels) = (&texts[..1_000], &labels[..1_000]);
     let config = NgramConfig::default();
-    assert!(bits_of_slices(ngrams_of(texts, &config.scheme)) > 0);
+    assert!(bits_of_slices(Amount::of(texts, &config.scheme, 2).ngrams) > 0);
     let data = NgramData { texts, labels, num_classes: 2, valid: Some(valid), class_weights: None };
     let model = NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {}).unwrap();
     let features = plain_frequencies(texts, model.scheme()).values().filter(|&&texts| texts > 1).count();

@@ -7,6 +7,7 @@ use crate::lang::wording::thousands;
 use crate::memory::{available, readable};
 use crate::nn::EncoderConfig;
 use crate::tr;
+use chumoku_kernels::num_threads;
 
 /// What a process holds, in bytes, as the system counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +39,9 @@ impl Held {
 /// The most that the process will have held if it holds `base` bytes now and makes so many more by formula: what the
 /// allocator adds to each block and between them, stacks and scratch memory of threads included.
 pub(crate) fn at_most(base: usize, made: usize) -> usize {
-    const FOR_THE_PROGRAM: usize = 48 << 20;
-    base + made + made / 4 + FOR_THE_PROGRAM
+    const OF_THE_PROGRAM: usize = 20 << 20;
+    const OF_A_THREAD: usize = 8 << 20;
+    base + made + made / 4 + OF_THE_PROGRAM + num_threads() * OF_A_THREAD
 }
 
 /// Tells how much memory the run will hold at the most, and whether the machine has less.
