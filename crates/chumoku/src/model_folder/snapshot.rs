@@ -1,7 +1,7 @@
 //! Reading a model folder as one whole, although `train --force` may replace its model meanwhile.
 //!
-//! [`write_model`] gives each model a generation: a part of the SHA-256 of its files. `config.json` and the metadata of
-//! each file of weights hold it. Every loader reads through a [`Snapshot`], which only [`read_snapshot`] hands out. That
+//! [`write_model`] gives each model a generation: a part of the SHA-256 of its weights and tokenizers. `config.json` and the
+//! metadata of each file of weights hold it. Every loader reads through a [`Snapshot`], which only [`read_snapshot`] hands out. That
 //! function reads again when the files are of two models, or when `config.json` changed while they were read. Files from
 //! elsewhere, and those of older versions, have no generation and are read as they are.
 
@@ -217,7 +217,9 @@ fn repeat<T, E: From<Error>>(folder: &Path, mut read: impl FnMut(&State) -> (Res
 /// If they cannot be written, or one would replace a file that is none of a model's.
 pub(crate) fn write_model(folder: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<()> {
     let mut all = Fingerprint::new();
-    for (name, bytes) in files.iter().filter(|(name, _)| !OF_THE_TRAINING.contains(name)) {
+    // Models of the same weights have the same files of weights, whatever their configurations say.
+    let is_counted = |name: &str| name != CONFIG && !OF_THE_TRAINING.contains(&name);
+    for (name, bytes) in files.iter().filter(|(name, _)| is_counted(name)) {
         all.add(name.as_bytes());
         all.add(bytes);
     }
@@ -246,7 +248,7 @@ fn with_generation(config: &[u8], generation: &str) -> Vec<u8> {
 mod tests {
     use super::super::parse_weights;
     use super::super::tensors::serialize;
-    use super::super::{TOKENIZER_CONFIG, WEIGHTS};
+    use super::super::{TOKENIZER, TOKENIZER_CONFIG, WEIGHTS};
     use super::*;
     use safetensors::Dtype;
     use std::cell::Cell;
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_follows_from_what_answers_depend_on() {
+    fn the_id_follows_from_weights_and_tokenizers() {
         let id = |mut files: Vec<(&'static str, Vec<u8>)>, change: &dyn Fn(&mut Vec<(&'static str, Vec<u8>)>)| {
             let folder = tempfile::tempdir().unwrap();
             change(&mut files);
@@ -304,13 +306,12 @@ mod tests {
         let same = id(model(1), &|_| {});
         assert_eq!(id(model(1), &|files| files[2].1 = vec![9]), same);
         assert_ne!(id(model(2), &|_| {}), same);
-        let config = |files: &mut Vec<(&'static str, Vec<u8>)>| files[0].1 = b"{\"model_type\":\"chumoku_7\"}".to_vec();
-        assert_ne!(id(model(1), &config), same);
+        assert_ne!(id(model(1), &|files| files.push((TOKENIZER, vec![1]))), same);
         // A model in the form of Hugging Face has it among the settings that are ours.
         let theirs = |files: &mut Vec<(&'static str, Vec<u8>)>| {
             files[0].1 = b"{\"model_type\":\"bert\",\"chumoku\":{\"chumoku_version\":\"0.1.0\"}}".to_vec();
         };
-        assert_ne!(id(model(1), &theirs), same);
+        assert_eq!(id(model(1), &theirs), same);
     }
 
     #[test]
