@@ -272,7 +272,10 @@ pub(super) fn memory_of<A: Answer>(data: &TrainingData<A>, config: &NgramConfig)
     let (train, valid) = (data.train.texts(), data.valid.texts());
     let all = [&train[..], &valid].concat();
     let of = |texts: [&[&str]; 2]| config.memory_of_training(texts, data.labels.len(), A::IS_SET);
-    of([&train, &valid]).max(of([&all, &[]])) as usize
+    // What columns are worth is measured on copies of the rows, once without columns and once without texts.
+    let rows = [&data.train, &data.valid, &data.test].into_iter().flat_map(|rows| &rows.texts);
+    let copies: usize = if data.columns.is_empty() { 0 } else { rows.map(|row| 2 * row.len()).sum() };
+    of([&train, &valid]).max(of([&all, &[]])) as usize + copies
 }
 
 /// The model once more, with the penalty that was chosen, on training and validation rows.
