@@ -142,9 +142,7 @@ impl Columns {
             pieces_of_parts[piece].end = part + 1;
             before += columns.stored();
         }
-        for piece in piece + 1..pieces {
-            pieces_of_parts[piece] = count..count;
-        }
+        pieces_of_parts[piece + 1..].fill(count..count);
         pieces_of_parts[pieces - 1].end = count + 1;
         Columns { stored: Stored::Packed(packed), num_rows, pieces: pieces_of_parts }
     }

@@ -51,7 +51,7 @@ impl PackedColumns {
                 let entry = read(&mut bytes);
                 row += (entry / 2) as u32;
                 rows.push(row);
-                counts.push(if entry % 2 == 0 { 1 } else { read(&mut bytes) as u32 });
+                counts.push(if entry.is_multiple_of(2) { 1 } else { read(&mut bytes) as u32 });
             }
             each((head % 2) as usize, &rows, &counts);
         }

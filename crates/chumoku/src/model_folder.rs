@@ -14,14 +14,14 @@ pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use files::{
     CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT, NGRAM_WEIGHTS, SOURCE_TOKENIZER, SPECIAL_TOKENS,
     TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS, check_files, has_trials, impostors,
-    is_as_good_as_empty, names, open, place_of, read, strangers,
+    is_as_good_as_empty, names, open, place_of, strangers,
 };
 pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
 #[cfg(test)]
 pub(crate) use replace::write_files;
 pub(crate) use replace::{clear, clear_checkpoints, publish, rename, settle, sync_folder, write_file};
-pub(crate) use snapshot::{Identity, OURS, Snapshot, read_snapshot, write_model};
+pub(crate) use snapshot::{Identity, OURS, Snapshot, read, read_snapshot, write_model};
 pub use snapshot::{model_file, read_model_folder};
 pub(crate) use standing::Standing;
 pub(crate) use tensors::{Tensors, serialize};
@@ -68,7 +68,7 @@ pub(crate) fn parse_weights<'a>(folder: &Snapshot, name: &str, bytes: &'a [u8]) 
 /// The folder's `config.json`.
 pub(crate) fn read_config<C: DeserializeOwned>(folder: &Snapshot) -> Result<C> {
     // By one kind of reader everywhere: each would be compiled for every type.
-    let text = files::read_text(folder, CONFIG)?;
+    let text = snapshot::read_text(folder, CONFIG)?;
     serde_json::from_slice(text.as_bytes()).map_err(|error| not_ours(folder, &error))
 }
 

@@ -37,7 +37,7 @@ enum Endless {
 
 impl fmt::Display for Endless {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no end in sight")
+        write!(f, "{self:?}")
     }
 }
 

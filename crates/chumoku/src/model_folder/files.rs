@@ -2,7 +2,6 @@
 
 use super::checkpoints::{CHECKPOINT_FILES, CHECKPOINTS, has_checkpoints, is_step};
 use super::fault;
-use super::snapshot::Snapshot;
 use super::standing::Standing;
 use crate::{Error, Result, tr};
 use std::fs;
@@ -126,30 +125,6 @@ fn missing(folder: &Path) -> String {
             "このファイルがありません。`chumoku train` が作るモデルのフォルダが必要です"
         ),
     }
-}
-
-/// The bytes of a file of the folder.
-///
-/// # Errors
-/// If it is missing, no plain file, or cannot be read.
-pub(crate) fn read(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
-    let path = check_file(folder, name)?;
-    fs::read(&path).map_err(Error::io("reading", path))
-}
-
-/// The text of a file of the folder.
-///
-/// # Errors
-/// If it cannot be read, or is not UTF-8.
-pub(crate) fn read_text(folder: &Snapshot, name: &str) -> Result<String> {
-    String::from_utf8(read(folder, name)?).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let problem = tr!(
-            "expected text in UTF-8, found another byte at offset {at}; the file is damaged",
-            "UTF-8 のテキストではありません（オフセット {at}）。ファイルが壊れています"
-        );
-        fault(folder, name, problem)
-    })
 }
 
 /// A file of the folder, open to be read.

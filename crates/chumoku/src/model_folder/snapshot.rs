@@ -5,10 +5,11 @@
 //! function reads again when the files are of two models, or when `config.json` changed while they were read. Files from
 //! elsewhere, and those of older versions, have no generation and are read as they are.
 
-use super::files::{CARD, CONFIG, LARGEST_CONFIG, LOG, METRICS, READY, TRAINED_ON, TUNE_LOG, place_of, read};
+use super::fault;
+use super::files::{CARD, CONFIG, LARGEST_CONFIG, LOG, METRICS, READY, TRAINED_ON, TUNE_LOG, check_file, place_of};
 use super::replace::write_files;
 use super::standing::Standing;
-use super::{fault, tensors};
+use super::tensors::{DIGITS, KEY, set_generation};
 use crate::data::Fingerprint;
 use crate::{Error, Result, failpoint, tr};
 use serde::Deserialize;
@@ -19,14 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The key of a model's generation in `config.json` and in the metadata of weights.
-pub(super) const KEY: &str = "chumoku_generation";
-
 /// The key of `config.json` under which a model in the form of Hugging Face has the settings that are ours.
 pub(crate) const OURS: &str = "chumoku";
-
-/// Hexadecimal digits of a generation.
-pub(super) const DIGITS: usize = 32;
 
 /// Files that a folder has of its training, which no answer depends on.
 pub(super) const OF_THE_TRAINING: [&str; 5] = [CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG];
@@ -148,6 +143,30 @@ impl Snapshot {
     }
 }
 
+/// The bytes of a file of the folder.
+///
+/// # Errors
+/// If it is missing, no plain file, or cannot be read.
+pub(crate) fn read(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
+    let path = check_file(folder, name)?;
+    std::fs::read(&path).map_err(Error::io("reading", path))
+}
+
+/// The text of a file of the folder.
+///
+/// # Errors
+/// If it cannot be read, or is not UTF-8.
+pub(crate) fn read_text(folder: &Snapshot, name: &str) -> Result<String> {
+    String::from_utf8(read(folder, name)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let problem = tr!(
+            "expected text in UTF-8, found another byte at offset {at}; the file is damaged",
+            "UTF-8 のテキストではありません（オフセット {at}）。ファイルが壊れています"
+        );
+        fault(folder, name, problem)
+    })
+}
+
 /// Reads a folder as one whole: hands a [`Snapshot`] to `read`, and again if the files that it found are of two models.
 ///
 /// # Errors
@@ -228,7 +247,7 @@ pub(crate) fn write_model(folder: &Path, mut files: Vec<(&'static str, Vec<u8>)>
         if *name == CONFIG {
             *bytes = with_generation(bytes, generation);
         } else if name.ends_with(".safetensors") {
-            tensors::set_generation(bytes, generation);
+            set_generation(bytes, generation);
         }
     }
     write_files(folder, &files)
@@ -253,7 +272,9 @@ mod tests {
     use safetensors::Dtype;
     use std::cell::Cell;
 
-    fn model(number: u8) -> Vec<(&'static str, Vec<u8>)> {
+    type Files = Vec<(&'static str, Vec<u8>)>;
+
+    fn model(number: u8) -> Files {
         let tensors = vec![("a".to_owned(), Dtype::F32, vec![1], vec![number; 4])];
         vec![
             (CONFIG, format!("{{\"model_type\":\"chumoku_{number}\"}}").into_bytes()),
@@ -297,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_id_follows_from_weights_and_tokenizers() {
-        let id = |mut files: Vec<(&'static str, Vec<u8>)>, change: &dyn Fn(&mut Vec<(&'static str, Vec<u8>)>)| {
+        let id = |mut files: Files, change: &dyn Fn(&mut Files)| {
             let folder = tempfile::tempdir().unwrap();
             change(&mut files);
             write_model(folder.path(), files).unwrap();
@@ -308,7 +329,7 @@ mod tests {
         assert_ne!(id(model(2), &|_| {}), same);
         assert_ne!(id(model(1), &|files| files.push((TOKENIZER, vec![1]))), same);
         // A model in the form of Hugging Face has it among the settings that are ours.
-        let theirs = |files: &mut Vec<(&'static str, Vec<u8>)>| {
+        let theirs = |files: &mut Files| {
             files[0].1 = b"{\"model_type\":\"bert\",\"chumoku\":{\"chumoku_version\":\"0.1.0\"}}".to_vec();
         };
         assert_eq!(id(model(1), &theirs), same);

@@ -1,6 +1,5 @@
 //! Tensors as a safetensors file.
 
-use super::snapshot::{DIGITS, KEY};
 use crate::sorting;
 use safetensors::Dtype;
 use serde_json::{Map, Value, json};
@@ -8,6 +7,10 @@ use serde_json::{Map, Value, json};
 /// Names, types, shapes and bytes of tensors, to be written.
 pub(crate) type Tensors = Vec<(String, Dtype, Vec<usize>, Vec<u8>)>;
 
+/// The key of a model's generation in `config.json` and in the metadata of weights.
+pub(super) const KEY: &str = "chumoku_generation";
+/// Hexadecimal digits of a generation.
+pub(super) const DIGITS: usize = 32;
 /// How each file of weights begins behind the length of its header, up to the digits of the generation. Other programs
 /// refuse metadata that does not name a framework.
 const BEGINNING: &str = "{\"__metadata__\":{\"format\":\"pt\",\"";

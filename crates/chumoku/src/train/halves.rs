@@ -3,11 +3,11 @@
 use super::beside::Worth;
 use super::classifier_task::{Classify, ngram_footing};
 use super::crew::Crew;
-use super::memory::{Held, tell_memory};
+use super::memory::Held;
 use super::names::label;
 use super::network::Network;
 use super::ngrams::Chosen;
-use super::run::{Ended, memory_of, run};
+use super::run::{Ended, memory_of, run, tell_memory};
 use super::target::Target;
 use super::{Blend, Event, Plan, TrainOptions, TrainingData, watch};
 use crate::models::Classifier;

@@ -1,12 +1,7 @@
 //! How much memory a run will hold at its peak, at the most: by formula for what is still to come, and by what the system
 //! says for what has been.
 
-use super::Event;
-use super::names::label;
-use crate::lang::wording::thousands;
-use crate::memory::{available, readable};
 use crate::nn::EncoderConfig;
-use crate::tr;
 use chumoku_kernels::num_threads;
 
 /// What a process holds, in bytes, as the system counts it.
@@ -42,20 +37,6 @@ pub(crate) fn at_most(base: usize, made: usize) -> usize {
     const OF_THE_PROGRAM: usize = 20 << 20;
     const OF_A_THREAD: usize = 8 << 20;
     base + made + made / 4 + OF_THE_PROGRAM + num_threads() * OF_A_THREAD
-}
-
-/// Tells how much memory the run will hold at the most, and whether the machine has less.
-pub(crate) fn tell_memory(bytes: usize, observe: &mut dyn FnMut(Event<'_>)) {
-    let free = available();
-    let lacks = match bytes as u64 > free {
-        false => String::new(),
-        true => {
-            let free = readable(free as f64);
-            tr!(", more than the {free} that are free", "（空きは {free} で、足りないおそれがあります）")
-        }
-    };
-    let most = thousands(bytes.div_ceil(1 << 20));
-    observe(Event::Said(label("memory"), tr!("at most {most} MiB{lacks}", "最大 {most} MiB{lacks}")));
 }
 
 /// The share of a step's work that is its forward pass; backward is twice that.

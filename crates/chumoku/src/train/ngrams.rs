@@ -7,8 +7,9 @@ use super::card::{
 };
 use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
-use super::memory::{Held, at_most, tell_memory};
+use super::memory::{Held, at_most};
 use super::names::label;
+use super::run::tell_memory;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};

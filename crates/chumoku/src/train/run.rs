@@ -10,6 +10,7 @@ use super::watch::Watch;
 use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
 use crate::lang::wording::thousands;
+use crate::memory::{available, readable};
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
 use crate::params::Params;
 use crate::{Error, Result, failpoint, stages, tr};
@@ -252,6 +253,20 @@ pub(crate) fn run(
     }
     let interrupted = run.steps(&mut state, options, stop, observe)?;
     Ok(Ended { state, interrupted })
+}
+
+/// Tells how much memory the run will hold at the most, and whether the machine has less.
+pub(super) fn tell_memory(bytes: usize, observe: &mut dyn FnMut(Event<'_>)) {
+    let free = available();
+    let lacks = match bytes as u64 > free {
+        false => String::new(),
+        true => {
+            let free = readable(free as f64);
+            tr!(", more than the {free} that are free", "（空きは {free} で、足りないおそれがあります）")
+        }
+    };
+    let most = thousands(bytes.div_ceil(1 << 20));
+    observe(Event::Said(label("memory"), tr!("at most {most} MiB{lacks}", "最大 {most} MiB{lacks}")));
 }
 
 /// The bytes that the process will have held at the most when the task is done.
