@@ -32,7 +32,9 @@ def read_tensors(path):
     length = int.from_bytes(data[:8], "little")
     types = {"F32": "<f4", "I64": "<i8"}
     tensors = {}
-    for name, about in json.loads(data[8:8 + length]).items():
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    for name, about in header.items():
         start, end = about["data_offsets"]
         numbers = np.frombuffer(data[8 + length + start:8 + length + end], types[about["dtype"]])
         tensors[name] = numbers.reshape(about["shape"])

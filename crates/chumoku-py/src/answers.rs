@@ -10,7 +10,7 @@ use chumoku::explain::AskedSpan;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, Unread, pair, row};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, Unread, pair, read_model_folder, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -49,12 +49,12 @@ impl Classifier {
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
         on_pool(py, || {
-            let model = match ModelKind::of(&folder) {
-                Ok(ModelKind::Ngrams) => Model::Ngrams(Box::new(NgramClassifier::load(&folder)?)),
+            let load = || match ModelKind::of(&folder) {
+                Ok(ModelKind::Ngrams) => Ok(Model::Ngrams(Box::new(NgramClassifier::load(&folder)?))),
                 // Says what is wrong with a folder of another kind.
-                _ => Model::Network(Box::new(TextClassifier::load(&folder)?)),
+                _ => Ok(Model::Network(Box::new(TextClassifier::load(&folder)?))),
             };
-            Ok(Classifier(model))
+            read_model_folder(&folder, load).map(Classifier)
         })
     }
 

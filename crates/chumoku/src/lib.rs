@@ -123,7 +123,7 @@ pub use counted::CountedFolder;
 pub use crf::TaggerBlend;
 pub use error::{Error, Result};
 pub use label_blend::LabelBlend;
-pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_fingerprint};
+pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
 pub use number::{Estimate, Measured, NumberBlend, NumberScale};
 pub use prediction::Prediction;
 pub use pretrained::ChatMessage;

@@ -9,9 +9,9 @@ use crate::inference::{Framed, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, WEIGHTS, check_files, check_no_others, check_vocabulary,
-    fault, ngram_names, ngram_tensors, parse_weights, pretrained_kind, read, read_config, read_ngrams, read_params,
-    read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_others,
+    check_vocabulary, fault, ngram_names, ngram_tensors, parse_weights, pretrained_kind, read_config, read_ngrams,
+    read_params, read_snapshot, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
@@ -374,7 +374,7 @@ impl TextClassifier {
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files()?)
+        write_model(folder, self.files()?)
     }
 
     /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
@@ -440,7 +440,7 @@ impl TextClassifier {
     }
 
     /// Reads a folder as Hugging Face's library writes it, or as fine-tuning does, trusting nothing in it.
-    fn load_published(folder: &Path) -> Result<TextClassifier> {
+    fn load_published(folder: &Snapshot) -> Result<TextClassifier> {
         let ClassifierCheckpoint { mut model, mut params, mut tokenizer, limit, origin, labels, is_one_class, ours } =
             ClassifierCheckpoint::<FineTuned>::read(folder)?;
         check_labels(&labels).map_err(|problem| fault(folder, CONFIG, problem))?;
@@ -461,8 +461,8 @@ impl TextClassifier {
         let ngrams = match ours.as_ref().and_then(|ours| ours.ngrams.clone()) {
             None => None,
             Some(scheme) => {
-                let bytes = read(folder, NGRAM_WEIGHTS)?;
-                let tensors = parse_weights(folder, &bytes)?;
+                let bytes = folder.read_weights(NGRAM_WEIGHTS)?;
+                let tensors = parse_weights(folder, NGRAM_WEIGHTS, &bytes)?;
                 let ngrams = read_ngrams(&tensors, &scheme, labels.len(), !problem.is_one_class());
                 Some(ngrams.map_err(|problem| fault(folder, NGRAM_WEIGHTS, problem))?)
             }
@@ -498,6 +498,10 @@ impl TextClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
+        read_snapshot(folder, TextClassifier::of_snapshot)
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<TextClassifier> {
         if pretrained_kind(folder) == Some(ModelKind::Classifier) {
             return TextClassifier::load_published(folder);
         }
@@ -530,8 +534,8 @@ impl TextClassifier {
         if !config.columns().is_empty() {
             tokenizer = tokenizer.skipping_beside();
         }
-        let bytes = read(folder, WEIGHTS)?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         let ngrams = match &config.ngrams {

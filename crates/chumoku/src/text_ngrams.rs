@@ -8,8 +8,8 @@ use crate::hierarchy::Hierarchy;
 use crate::label_blend::log_sigmoid;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
-    parse_weights, read, read_config, read_ngrams, serialize, write_model,
+    CONFIG, ModelKind, ModelType, Snapshot, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
+    parse_weights, read_config, read_ngrams, read_snapshot, serialize, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::number::{Estimate, Measured};
@@ -256,7 +256,7 @@ impl NgramClassifier {
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files())
+        write_model(folder, self.files())
     }
 
     /// Scores of one class a text.
@@ -279,6 +279,10 @@ impl NgramClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<NgramClassifier> {
+        read_snapshot(folder, NgramClassifier::of_snapshot)
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Ngrams.model_type() {
@@ -286,8 +290,8 @@ impl NgramClassifier {
         }
         let config: NgramClassifierConfig = read_config(folder)?;
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
-        let bytes = read(folder, WEIGHTS)?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), !config.problem.is_one_class())
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
         check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;

@@ -34,11 +34,7 @@ const CAUSE: &str = "ends with a library's own words, which are English; the Jap
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
 
 const STAYS_ENGLISH: &[English] = &[
-    english(
-        DOING,
-        "chumoku-text/src/",
-        &["copying the data to a temporary file", "opening the data", "reading the data", "writing the file"],
-    ),
+    english(DOING, "chumoku-text/src/", &["opening the data", "reading the data", "writing the file"]),
     english(
         DOING,
         "chumoku/src/",

@@ -49,6 +49,7 @@ mod prose;
 mod published_translator;
 mod python;
 mod recurrent;
+mod replaced;
 mod reports;
 mod score;
 mod serve;

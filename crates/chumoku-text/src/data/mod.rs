@@ -24,6 +24,7 @@
 
 mod arriving;
 mod columns;
+mod copying;
 mod dataset;
 mod decode;
 mod delimited;

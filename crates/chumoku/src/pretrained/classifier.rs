@@ -3,11 +3,11 @@
 
 use super::config::{Config, encoder_of};
 use super::files;
-use super::sentence::place_of_encoder;
+use super::sentence::folder_of_encoder;
 use super::static_vectors::static_vectors;
 use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
-use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
+use crate::model_folder::{CONFIG, OURS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
 use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
@@ -17,11 +17,8 @@ use chumoku_nn::pretrained::{PretrainedEncoder, Source};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The key of `config.json` under which a fine-tuned model has what is ours.
-pub(super) const OURS: &str = "chumoku";
 
 /// The form in which a classifier was published, and in which it is written again.
 #[derive(Clone, Debug)]
@@ -58,10 +55,12 @@ pub(crate) struct Start {
     /// The most tokens of a text, those around it included.
     pub(crate) limit: usize,
     folder: PathBuf,
+    /// The open files of weights: they stay those of this model, whatever takes their place in the folder.
+    weights: Weights,
 }
 
 impl Origin {
-    fn read(folder: &Path) -> Result<(Origin, Config)> {
+    fn read(folder: &Snapshot) -> Result<(Origin, Config)> {
         let config = Config::read(folder)?;
         let encoder = encoder_of(folder, &config)?;
         let values = config.object(folder)?.clone();
@@ -127,7 +126,7 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<Self> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Self> {
         let (origin, config) = Origin::read(folder)?;
         let labels = labels(folder, &origin)?;
         let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(LABELS);
@@ -158,27 +157,29 @@ pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize)
 }
 
 impl Start {
-    /// Reads all of a folder but its weights, trusting nothing in it.
+    /// Reads all of a folder but the numbers of its weights, trusting nothing in it.
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<Start> {
-        let folder = place_of_encoder(folder)?;
-        if static_vectors(&folder)?.is_some() {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Start> {
+        let inner = folder_of_encoder(folder)?;
+        let folder = inner.as_ref().unwrap_or(folder);
+        if static_vectors(folder)?.is_some() {
             let problem = tr!(
                 "holds static vectors, which have no layers to train; start from an encoder (bert, modernbert …)",
                 "静的なベクトルだけで、学習する層がありません。エンコーダー（bert、modernbert など）から始めてください"
             );
-            return Err(fault(&folder, WEIGHTS, problem));
+            return Err(fault(folder, WEIGHTS, problem));
         }
-        let (mut origin, _) = Origin::read(&folder)?;
+        let (mut origin, _) = Origin::read(folder)?;
         let config = &origin.encoder.config;
-        let pretrained = read_tokenizer(&folder, config.vocab_size)?;
-        let limit = read_limit(&folder, config.max_length)?;
-        if !files::has(&folder, TOKENIZER) {
+        let pretrained = read_tokenizer(folder, config.vocab_size)?;
+        let limit = read_limit(folder, config.max_length)?;
+        if !files::has(folder, TOKENIZER) {
             origin.files.push((TOKENIZER, pretrained.to_json()?.into_bytes()));
         }
-        Ok(Start { origin, tokenizer: TextTokenizer::of_pretrained(pretrained)?, limit, folder })
+        let tokenizer = TextTokenizer::of_pretrained(pretrained)?;
+        Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), weights: Weights::read(folder)? })
     }
 
     /// The parameters of a classifier that fine-tuning begins with: the folder's, those aside that `seed` decides because
@@ -204,8 +205,7 @@ impl Start {
     }
 
     fn fill(&self, layout: &Arc<Layout>, seed: u64, role: impl Fn(&str) -> Role) -> Result<Params<f32>> {
-        let weights = Weights::read(&self.folder)?;
-        weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
+        self.weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
     }
 
     /// Whether training could begin.
@@ -224,7 +224,7 @@ const ONE_CLASS: &str = "single_label_classification";
 const LABELS: &str = "multi_label_classification";
 
 /// The classes of a published classifier, in the order of their numbers.
-fn labels(folder: &Path, origin: &Origin) -> Result<Vec<String>> {
+fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
     let wrong = |problem: String| Err(fault(folder, CONFIG, problem));
     let expected = origin.encoder.head.architecture;
     let architectures = origin.config.get("architectures").and_then(Value::as_array);

@@ -206,7 +206,7 @@ fn finish(
         card += &section;
     }
     let mut files = classifier.files()?;
-    files.push(super::ngrams::seen(data, options)?);
+    files.push(super::ngrams::seen(data));
     if let Some(tuned) = tuned.filter(|_| !interrupted) {
         let (_, part) = report_rows(data);
         tuned.report((&report.whole, &report.sure, part), &mut metrics, &mut card, &mut files);

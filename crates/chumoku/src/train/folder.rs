@@ -271,14 +271,14 @@ fn last_run() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, names, write_model};
+    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, names, write_files};
 
     /// A model's files, with this in each but the configuration.
     fn model(folder: &Path, bytes: &str) {
         let config = br#"{"model_type":"chumoku_text_classifier"}"#;
         let file = |name| (name, bytes.as_bytes().to_vec());
         fs::create_dir_all(folder).unwrap();
-        write_model(folder, &[file(TOKENIZER), file(WEIGHTS), (CONFIG, config.to_vec())]).unwrap();
+        write_files(folder, &[file(TOKENIZER), file(WEIGHTS), (CONFIG, config.to_vec())]).unwrap();
     }
 
     fn checkpoint(folder: &Path) {

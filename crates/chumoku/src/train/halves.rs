@@ -7,7 +7,7 @@ use super::memory::Held;
 use super::names::label;
 use super::network::Network;
 use super::ngrams::Chosen;
-use super::run::{Ended, run};
+use super::run::{Ended, memory_of, run, tell_memory};
 use super::target::Target;
 use super::{Blend, Event, Plan, TrainOptions, TrainingData, watch};
 use crate::models::Classifier;
@@ -48,17 +48,18 @@ pub(super) fn train<A: Target>(
         // The n-grams are the leader's.
         return help(data, (options, out, stop), observe);
     }
-    let before = Held::measure();
+    let base = Held::measure().now;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let mut ngrams =
-        super::ngrams::fit(data, "baseline", (&options.set.ngrams(data), weights.as_deref()), stop, observe)?;
-    // The network needs the memory more.
-    ngrams.found.forget_texts();
-    let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
     let network = Network::new(data, options)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let mut task = Classify::new(data, &network, &model)?;
-    (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
+    let settings = &options.set.ngrams(data);
+    task.footing = ngram_footing(data, super::ngrams::memory_of(data, settings), base);
+    tell_memory(memory_of(&task), observe);
+    let mut ngrams = super::ngrams::fit(data, "baseline", (settings, weights.as_deref()), stop, observe)?;
+    // The network needs the memory more.
+    ngrams.found.forget_texts();
+    task.seconds_afterwards = ngrams.seconds;
     task.describe(weights.is_none(), observe);
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));

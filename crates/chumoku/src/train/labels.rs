@@ -130,7 +130,7 @@ impl Finished<'_> {
             card += &section;
         }
         let mut files = classifier.files()?;
-        files.push(super::ngrams::seen(data, options)?);
+        files.push(super::ngrams::seen(data));
         let writing = stages::begin(stages::WRITING);
         write_folder(out, files, &metrics, card)?;
         drop(writing);

@@ -43,6 +43,7 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "tune" => "調整",
         "trial" => "試行",
         "crew" => "分散",
+        "memory" => "メモリ",
         same => same,
     };
     lang().pick(english, japanese)

@@ -6,8 +6,10 @@ use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
 use super::halves::LogOdds;
 use super::joined_labels::LabelRows;
-use super::ngrams::{fit, limits, refit, seen};
+use super::memory::{Held, at_most};
+use super::ngrams::{fit, limits, memory_of, refit, seen};
 use super::number::of_median;
+use super::run::tell_memory;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
@@ -198,6 +200,7 @@ fn train<A: Target>(
     told: Told<'_>,
 ) -> Result<Alone> {
     let settings = (&options.set.ngrams(data), None);
+    tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let chosen = fit(data, "n-grams", settings, stop, observe)?;
     let (c, valid_loss) = chosen.model.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let (problem, caution) = of_valid(&chosen.model, &data.valid, told);
@@ -258,7 +261,7 @@ impl Alone {
             card += &section;
         }
         let mut files = self.model.files();
-        files.push(seen(data, options)?);
+        files.push(seen(data));
         let _stage = stages::begin(stages::WRITING);
         write_folder(out, files, metrics, card)?;
         Ok(self)

@@ -7,12 +7,14 @@ use super::card::{
 };
 use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
+use super::memory::{Held, at_most};
 use super::names::label;
+use super::run::tell_memory;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData};
+use super::{Blend, Event, Scores, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
 use crate::lang::wording::thousands;
@@ -67,6 +69,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let settings = (&options.set.ngrams(data), weights.as_deref());
+    tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
@@ -137,7 +140,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         card += &section;
     }
     let mut files = model.files();
-    files.push(seen(data, options)?);
+    files.push(seen(data));
     if let Some(tuned) = tuned {
         tuned.report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
     }
@@ -246,7 +249,9 @@ pub(super) fn model_of<A: Target>(
     let mut best: Option<(f64, (NgramModel, Found))> = None;
     for &scale in scales {
         config.scheme.column_scale = scale;
-        let trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        let mut trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        // Two of them would be held at a time.
+        trial.1.forget_texts();
         let loss = trial.0.report().and_then(|report| report.valid_loss).unwrap_or_default();
         if best.as_ref().is_none_or(|(least, _)| loss < *least) {
             best = Some((loss, trial));
@@ -260,6 +265,18 @@ fn with_columns<A>(config: &NgramConfig, data: &TrainingData<A>) -> NgramConfig 
     let mut config = config.clone();
     config.scheme.columns.clone_from(&data.columns);
     config
+}
+
+/// The bytes that training the model takes at the most, on the training rows and once more on the validation rows too.
+pub(super) fn memory_of<A: Answer>(data: &TrainingData<A>, config: &NgramConfig) -> usize {
+    let config = with_columns(config, data);
+    let (train, valid) = (data.train.texts(), data.valid.texts());
+    let all = [&train[..], &valid].concat();
+    let of = |texts: [&[&str]; 2]| config.memory_of_training(texts, data.labels.len(), A::IS_SET);
+    // What columns are worth is measured on copies of the rows, once without columns and once without texts.
+    let rows = [&data.train, &data.valid, &data.test].into_iter().flat_map(|rows| &rows.texts);
+    let copies: usize = if data.columns.is_empty() { 0 } else { rows.map(|row| 2 * row.len()).sum() };
+    of([&train, &valid]).max(of([&all, &[]])) as usize + copies
 }
 
 /// The model once more, with the penalty that was chosen, on training and validation rows.
@@ -298,8 +315,7 @@ fn train<A: Target>(
 /// The file that tells which texts were trained on or chosen by.
 ///
 /// What a model has learnt from before it was trained further counts, whether or not it is learnt again.
-pub(super) fn seen<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<(&'static str, Vec<u8>)> {
-    let before = options.from.as_deref().filter(|_| data.further.is_some());
-    let before = before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
-    Ok((TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()))
+pub(super) fn seen<A: Answer>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
+    let before = data.further.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
+    (TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
 }

@@ -101,7 +101,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
         card += &section;
     }
     let mut files = classifier.files()?;
-    files.push(super::ngrams::seen(data, options)?);
+    files.push(super::ngrams::seen(data));
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);

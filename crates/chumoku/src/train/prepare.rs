@@ -1,5 +1,6 @@
 //! Rows with their labels as class numbers, in three parts.
 
+use super::known::Base;
 use super::source::Source;
 use crate::beside::SideColumn;
 use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
@@ -47,6 +48,8 @@ pub struct Further<A = u32> {
     pub replays: bool,
     /// Rows on which the model is held against what it was, with their [names](super::OLD_TEST).
     pub compared: Vec<(&'static str, Rows<A>)>,
+    /// The model that is trained further.
+    pub(super) base: Base,
 }
 
 impl<A> Default for TrainingData<A> {

@@ -3,7 +3,7 @@
 use crate::Usage;
 use crate::args::{Method, Precision};
 use crate::commands::load;
-use chumoku::{ModelKind, SideColumn, TextClassifier, TextEmbedder, TextGenerator, pair, tr};
+use chumoku::{ModelKind, SideColumn, TextClassifier, TextEmbedder, TextGenerator, pair, read_model_folder, tr};
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
 use std::path::Path;
@@ -48,6 +48,10 @@ pub(super) enum Model {
 
 impl Model {
     pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
+        read_model_folder(folder, || Model::load_once(folder, precision))
+    }
+
+    fn load_once(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
         Ok(match with_attention(folder)? {
             ModelKind::LanguageModel => Model::Generator(load::generator(folder, precision)?),
             ModelKind::Encoder => Model::Encoder(load::embedder(folder, precision)?),
