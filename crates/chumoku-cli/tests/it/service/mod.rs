@@ -92,6 +92,24 @@ impl Server {
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     }
 
+    /// The most bytes of memory that it has held.
+    pub fn most_resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    }
+
+    /// Its threads with their names and how nice they are to others, where the system tells.
+    pub fn threads(&self) -> Vec<(String, i64)> {
+        let all = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let of = |stat: String| {
+            let (front, rest) = stat.rsplit_once(')')?;
+            let nice = rest.split_whitespace().nth(16)?.parse().ok()?;
+            Some((front.split_once('(')?.1.to_owned(), nice))
+        };
+        all.filter_map(|task| of(std::fs::read_to_string(task.path().join("stat")).ok()?)).collect()
+    }
+
     /// The number that `/metrics` has on a line that begins like this; 0 if there is none.
     #[track_caller]
     pub fn counts(&self, line: &str) -> u64 {
