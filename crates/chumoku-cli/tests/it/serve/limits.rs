@@ -300,7 +300,7 @@ fn an_answer_has_no_more_bytes_than_it_may() {
         ("/models/bert/explain", json!({ "inputs": "good film" })),
         ("/models/numbers/explain", json!({ "inputs": "number 7" })),
         ("/models/book/explain", json!({ "inputs": "the cat" })),
-        ("/generate", json!({ "inputs": "the", "max_tokens": 400, "temperature": 2 })),
+        ("/generate", json!({ "inputs": "the", "max_tokens": 400, "temperature": 0 })),
     ] {
         let reply = server.refuses(path, &body, 413, "Validation");
         assert!(reply.body.contains("--max-answer"), "{path}: {reply:?}");
@@ -333,7 +333,8 @@ fn memory_goes_back_to_the_system() {
     assert!(grown > 80, "60 requests that are being read hold {grown} MiB");
     drop(slow);
     wait_until("memory that goes back", || server.resident().unwrap().saturating_sub(before) < 24 << 20);
-    assert!(server.counts("chumoku_trims_total") > 0);
+    // It is counted once it is done.
+    wait_until("a trim that is counted", || server.counts("chumoku_trims_total") > 0);
 }
 
 #[test]

@@ -35,10 +35,17 @@ impl Server {
 
     pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
         // Nothing ends for its time unless a test says so, nor on a machine that is busy.
-        let usual = ["--port", "--read-timeout", "--wait-timeout", "--compute-timeout", "--drain-timeout"];
-        let usual = usual.into_iter().filter(|flag| !args.contains(flag));
-        let usual: Vec<&str> = usual.flat_map(|flag| [flag, if flag == "--port" { "0" } else { "1h" }]).collect();
-        let args = [&["serve", "--threads", "1"], &usual[..], args].concat();
+        let usual = [
+            ("--threads", "1"),
+            ("--port", "0"),
+            ("--read-timeout", "1h"),
+            ("--wait-timeout", "1h"),
+            ("--compute-timeout", "1h"),
+            ("--drain-timeout", "1h"),
+        ];
+        let usual = usual.into_iter().filter(|(flag, _)| !args.contains(flag));
+        let usual: Vec<&str> = usual.flat_map(|(flag, value)| [flag, value]).collect();
+        let args = [&["serve"], &usual[..], args].concat();
         let mut command = place.command(&args);
         command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied());
         Server::of(&mut command)
