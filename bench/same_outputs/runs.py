@@ -346,6 +346,7 @@ def explained():
     yield run("errors-questions", "explain pairs-ngrams --errors pairs.csv --top 3", 0)
     yield run("faithfulness", "explain encoder-none --faithfulness topics-test.csv --seed 3")
     yield run("faithfulness-json", "explain rnn --faithfulness texts.txt --json - --lang ja")
+    yield run("explain-label", "explain labels 'the soup was cold' --of-label price --json -")
     yield run("explain-span", "explain names 'Greta Moore works in Oslo.' --span 21:25:person --json -")
     yield run("explain-span-view", "explain from-names 'Greta Moore works in Oslo.' --view heatmap --layer 1 --head 2 --svg span.svg")
     yield run("explain-long", "explain classes --json - '" + "good food and a long way home " * 60 + "'")
@@ -543,7 +544,7 @@ def served():
     models = "classes ngrams tree labels ratings measures names from-names from-bert bert_classifier lstm pairs columns topics bert xlm_roberta static"
     yield run("serve", f"serve {models} words marian writer qwen3 --port 0 --threads 1")
     yield run("serve-ja", "serve judge=classes names --port 0 --lang ja --log text --host localhost --threads 2")
-    limits = "--max-body 5000 --max-texts 3 --max-chars 100 --max-new-tokens 20 --max-connections 8 --queue 4 --batch-texts 2 --gather 1"
+    limits = "--max-body 5000 --max-texts 3 --max-chars 100 --max-new-tokens 20 --max-connections 8 --max-answer 100000 --max-held 200000 --max-explain 50 --queue 4 --batch-texts 2 --gather 1"
     times = "--read-timeout 20s --wait-timeout 20s --compute-timeout 40s --drain-timeout 5s"
     yield run("serve-limits", f"serve classes writer --port 0 --log json {limits} {times}")
     yield run("serve-key", "serve classes --port 0 --log off")

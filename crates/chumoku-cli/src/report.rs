@@ -1,7 +1,7 @@
 //! Scores as tables for people.
 
 use chumoku::data::thousands;
-use chumoku::lang::lang;
+use chumoku::lang::{harmless, lang};
 use chumoku::train::{LabelScores, Scores, TreeScores};
 use chumoku::{Lang, sorting, tr};
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub(crate) fn percent(x: f64) -> String {
 
 /// `text` cut, which shows, or filled to `width` columns.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = harmless(text);
     let mut out = text.clone();
     if text.width() > width {
         out.clear();

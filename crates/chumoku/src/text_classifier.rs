@@ -296,7 +296,9 @@ impl TextClassifier {
                     (logs(&attention), ngrams.map(logs), probabilities)
                 }
             };
-            if probabilities.iter().any(|p| !p.is_finite()) {
+            // Checks each half, too: its weight may be 0, and capping in a label tree hides NaN.
+            let halves = attention.iter().chain(ngrams.iter().flatten());
+            if probabilities.iter().any(|p| !p.is_finite()) || halves.into_iter().any(|p| p.is_nan()) {
                 let problem = tr!(
                     "the model gives a probability that is not a number: its weights are too large to use",
                     "モデルの確率が数値になりません。重みが大きすぎて使えません"

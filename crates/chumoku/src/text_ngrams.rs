@@ -239,7 +239,16 @@ impl NgramClassifier {
     /// # Errors
     /// See [`NgramClassifier::predict`].
     pub fn ngram_effects(&self, text: &str) -> Result<Vec<NgramEffect>> {
-        let class = self.predict(&[text])?.first().map_or(0, |prediction| self.config.problem.questioned(prediction));
+        self.ngram_effects_on(text, None)
+    }
+
+    /// As [`NgramClassifier::ngram_effects`], on the label of this name instead of the most probable one, where a text may have
+    /// several.
+    ///
+    /// # Errors
+    /// As for [`NgramClassifier::explain_label`].
+    pub fn ngram_effects_on(&self, text: &str, label: Option<&str>) -> Result<Vec<NgramEffect>> {
+        let class = self.class_to_explain(&self.predict(&[text])?[0], label)?;
         let weight = self.config.weight();
         let found = self.ngrams.contributions(text, class).into_iter();
         let mut effects: Vec<NgramEffect> =

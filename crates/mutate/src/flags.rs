@@ -117,6 +117,7 @@ const GENERATE: Flags = &[
 const EXPLAIN: Flags = &[
     PRECISION,
     ("--target", Text),
+    ("--of-label", Text),
     ("--set", Of(&["n=1", "a=", "=1", "n", "x=1"])),
     ("--faithfulness", Of(&["notes.txt", "model", "missing"])),
     ("--seed", Count),

@@ -118,8 +118,9 @@ const INPUT_ALONE: [&str; 8] =
     ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model", "span"];
 
 /// What is of one explanation.
-const FAITHFULNESS_ALONE: [&str; 21] = [
+const FAITHFULNESS_ALONE: [&str; 22] = [
     "span",
+    "of_label",
     "text",
     "input",
     "target",
@@ -143,8 +144,9 @@ const FAITHFULNESS_ALONE: [&str; 21] = [
 ];
 
 /// What is of one text, and not of the errors in a file.
-const ERRORS_ALONE: [&str; 20] = [
+const ERRORS_ALONE: [&str; 21] = [
     "span",
+    "of_label",
     "text",
     "input",
     "faithfulness",
@@ -240,6 +242,9 @@ pub(crate) struct Explain {
     /// marked)
     #[arg(long, value_name = "START:END[:LABEL]", value_parser = span)]
     pub(crate) span: Option<AskedSpan>,
+    /// For a model that gives a text any number of labels: the label to explain (default: the most probable)
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) of_label: Option<String>,
     #[command(flatten)]
     pub(crate) set: SetColumns,
     /// How the effect of words is found

@@ -40,6 +40,7 @@ use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Command, DataFormat, Reading};
 use chumoku::data::{Format, ReadOptions};
+use chumoku::lang::is_harmful;
 use std::path::Path;
 
 /// Runs the command given.
@@ -121,8 +122,16 @@ fn model_name(folder: &Path) -> String {
     full.file_name().map_or_else(|| chumoku::tr!("model", "モデル"), |name| name.to_string_lossy().into_owned())
 }
 
-/// A word of a command line, in quotes where a shell needs them.
+/// A word of a command line, in quotes where a shell needs them: `$'…'` with escapes where it would steer a terminal.
 fn quoted(word: &str) -> String {
+    if word.contains(is_harmful) {
+        let escaped = |c: char| match c {
+            c if is_harmful(c) => format!("\\u{:04x}", u32::from(c)),
+            '\'' | '\\' => format!("\\{c}"),
+            c => c.to_string(),
+        };
+        return format!("$'{}'", word.chars().map(escaped).collect::<String>());
+    }
     let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

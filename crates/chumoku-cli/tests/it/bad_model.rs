@@ -411,3 +411,20 @@ fn labels_are_names_and_nothing_more() {
     assert_eq!(place.contents(), before);
     assert!(!std::path::Path::new("/tmp/chumoku-was-here").exists());
 }
+
+#[test]
+fn a_loss_that_is_no_number_is_an_error() {
+    let place = Place::new();
+    place.write("book.txt", (0..200).map(|i| format!("the cat {i} saw a dog.\n")).collect::<String>());
+    place.run(&["train", "book.txt", "--task", "lm", "--out", "book", "--epochs", "1"]).ok();
+    // Weights that are numbers, and whose products are none.
+    let mut bytes = fs::read(place.path("book").join(WEIGHTS)).unwrap();
+    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    bytes[header..].chunks_exact_mut(4).for_each(|four| four.copy_from_slice(&3e38f32.to_le_bytes()));
+    place.write("book/model.safetensors", bytes);
+    for more in [&[][..], &["--json"]] {
+        let run = place.run(&[&["eval", "book", "book.txt"], more].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{run:#?}");
+        run.has_one_error(&["not a number", "too large"]);
+    }
+}

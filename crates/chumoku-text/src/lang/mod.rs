@@ -7,7 +7,7 @@
 mod clean;
 pub mod wording;
 
-pub use clean::{clean, clean_text};
+pub use clean::{clean, clean_text, harmless, is_harmful, markdown};
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};

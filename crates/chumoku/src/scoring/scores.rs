@@ -4,6 +4,7 @@ use super::quick::quick_scores;
 use super::resample::{Intervals, Judged, intervals};
 use super::sureness::Sureness;
 use super::tree_scores::TreeScores;
+use crate::lang::harmless;
 use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
@@ -133,10 +134,9 @@ impl Scores {
 /// A name that leaves room in a line, without what would break it.
 fn short(name: &str) -> String {
     const MOST: usize = 40;
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
     match name.char_indices().nth(MOST) {
-        Some((end, _)) => name[..end].chars().map(plain).chain(['…']).collect(),
-        None => name.chars().map(plain).collect(),
+        Some((end, _)) => harmless(&name[..end]) + "…",
+        None => harmless(name),
     }
 }
 

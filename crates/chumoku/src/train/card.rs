@@ -1,13 +1,12 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
-use super::markdown::cell;
 use super::names::{network_name, network_sizes};
 use super::run::plan_json;
 use super::training::held_out;
 use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
 use crate::caution::{self, Caution, Step, SureLevels};
-use crate::lang::lang;
+use crate::lang::{lang, markdown};
 use crate::ngram::Answer;
 use crate::nn::Network;
 use crate::scoring::{Advice, Rows, Scores, TreeScores, largest};
@@ -271,12 +270,18 @@ pub(super) fn most_frequent() -> &'static str {
 
 /// The title, and what must be known before any figure.
 pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
-    let labels: String = data.labels.join(lang().pick(", ", "、")).chars().take(200).collect();
+    let labels = heading_of(&data.labels);
     let mut card = tr!("# Text classifier: {labels}\n\n", "# テキスト分類モデル: {labels}\n\n");
     if let Some(warning) = scores.warning() {
         let _ = writeln!(card, "**{warning}**\n");
     }
     card
+}
+
+/// Labels in a heading, cut to a readable length.
+pub(super) fn heading_of(labels: &[String]) -> String {
+    let labels: String = labels.join(lang().pick(", ", "、")).chars().take(200).collect();
+    markdown(&labels)
 }
 
 fn percent(x: f64) -> String {
@@ -342,7 +347,7 @@ pub(super) fn class_table(scores: &Scores) -> String {
         let _ = writeln!(
             card,
             "| {} | {} | {} | {} | {} |",
-            cell(&class.label),
+            markdown(&class.label),
             percent(class.precision),
             percent(class.recall),
             percent(class.f1),

@@ -6,7 +6,6 @@ use super::changes::changes_of;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::joined_labels::{LabelRows, coherent};
-use super::markdown::cell;
 use super::names::{network_name, network_sizes};
 use super::run::{Ended, plan_json};
 use super::state::Best;
@@ -14,8 +13,8 @@ use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
 use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
 use crate::label_blend::LabelBlend;
-use crate::lang::lang;
 use crate::lang::wording::thousands;
+use crate::lang::{lang, markdown};
 use crate::problem::Problem;
 use crate::scoring::Rows;
 use crate::text_classifier::TextClassifier;
@@ -223,7 +222,7 @@ pub(super) fn label_table(test: &LabelScores, blend: Option<&LabelBlend>) -> Str
     let thresholds = blend.map(|blend| &blend.thresholds[..]).unwrap_or_default();
     for (label, threshold) in test.of_labels.iter().zip(thresholds) {
         let [precision, recall, f1] = [label.precision, label.recall, label.f1].map(|x| 100.0 * x);
-        let name = cell(&label.label);
+        let name = markdown(&label.label);
         let _ = writeln!(
             card,
             "| {name} | {} | {threshold:.2} | {precision:.1} % | {recall:.1} % | {f1:.1} % |",

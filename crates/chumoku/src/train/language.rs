@@ -23,7 +23,7 @@ use crate::params::{Layout, Params};
 use crate::pretrained::DecoderOrigin;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{Bounds, TextGenerator, TextGeneratorConfig};
-use crate::{ModelKind, Result, tr, usual_step};
+use crate::{Error, ModelKind, Result, tr, usual_step};
 use chumoku_kernels::{Philox, Precision, halt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -71,10 +71,16 @@ impl LanguageScores {
     /// Reads documents, each in windows of the model's context that lie side by side.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens.
+    /// If a text cannot be read as tokens, or weights are so large that the loss is not a number.
     pub fn measure(model: &TextGenerator, texts: &[String]) -> Result<LanguageScores> {
         let documents = documents(&model.tokenizer, model.bounds.end, texts)?;
         let (total, tokens) = total_loss(&model.model, &model.params, &documents)?;
+        if !total.is_finite() {
+            return Err(Error::NotFinite(tr!(
+                "the loss is not a number: the model's weights are too large to use",
+                "損失が数値になりません。モデルの重みが大きすぎて使えません"
+            )));
+        }
         let unknown = model.tokenizer.unknown();
         let unknown = documents.iter().flatten().filter(|&&id| Some(id) == unknown).count();
         Ok(LanguageScores { unknown, ..LanguageScores::of(total, tokens, texts) })

@@ -1,8 +1,8 @@
 //! The report on classes that stand in a tree: scores at each level, and what answering only as far as is sure comes to.
 
-use super::markdown::cell;
 use super::{LabelScores, Scores};
 use crate::caution::{Caution, SureLevels};
+use crate::lang::markdown;
 use crate::scoring::LabelLevel;
 use crate::tr;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub(super) fn section(all: &[(&str, &Scores)]) -> String {
     card.push('\n');
     for (name, scores) in all {
         let Some(tree) = &scores.hierarchy else { continue };
-        let _ = write!(card, "| {}", if name.starts_with("**") { (*name).to_owned() } else { cell(name) });
+        let _ = write!(card, "| {}", if name.starts_with("**") { (*name).to_owned() } else { markdown(name) });
         for level in &tree.levels {
             let _ = write!(card, " | {:.1} %, {:.1} %", 100.0 * level.accuracy, 100.0 * level.macro_f1);
         }

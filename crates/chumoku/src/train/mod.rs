@@ -23,7 +23,6 @@ mod language;
 mod leak;
 mod levels;
 mod lock;
-mod markdown;
 mod masked;
 mod memory;
 mod names;

@@ -102,7 +102,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             Of::Network(model, place) => {
                 let text = pairs::of_line("--input", text, model.reads_pairs())?;
                 let text = with_values(&text, model.columns(), &args.set)?;
-                let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
+                let (method, label) = (args.method, args.of_label.as_deref());
+                let explainer = Explainer { model, target: None, name: name.clone(), method, label };
                 let mut explanation = explainer.explain(text.as_ref())?;
                 if let (Model::Classifier(model), Some(View::Curves)) = (model, args.view) {
                     explanation.attribution.curves = Some(model.curves(&explanation)?);
@@ -112,7 +113,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             Of::Ngrams(model) => {
                 let text = pairs::of_line("--input", text, model.config().reads_pairs())?;
                 let text = with_values(&text, model.columns(), &args.set)?;
-                figure(args, &model.explain(text.as_ref(), &name)?, [0, 0], lang)
+                figure(args, &model.explain_label(text.as_ref(), &name, args.of_label.as_deref())?, [0, 0], lang)
             }
             Of::Tagger(model, place) => tagged::picture(args, (model, *place), text, lang),
             Of::Translator(translator) => {

@@ -73,10 +73,12 @@ pub(super) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, R
         Explained::Ngrams(model) => model.columns(),
     };
     let reads = Reads { pairs: reads_pairs, beside: asked_of(columns, &args.set)? };
-    let (name, method) = (model_name(&args.model), args.method);
+    let (name, method, label) = (model_name(&args.model), args.method, args.of_label.clone());
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
-    let answer =
-        move |texts: &[&str]| texts.iter().map(|text| Ok(vec![explain(&model, (&name, method), text)?])).collect();
+    let answer = move |texts: &[&str]| {
+        let asked = (name.as_str(), method, label.as_deref());
+        texts.iter().map(|text| Ok(vec![explain(&model, asked, text)?])).collect()
+    };
     Ok((Answering { form: Form::Objects { unanswered }, answer: Box::new(answer) }, reads))
 }
 
@@ -86,15 +88,20 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
     stream(open(input, reads.pairs, reads.beside)?, answering.form, false, answering.answer)
 }
 
-fn explain(model: &Explained, (name, method): (&str, Method), text: &str) -> anyhow::Result<Value> {
+fn explain(
+    model: &Explained,
+    (name, method, label): (&str, Method, Option<&str>),
+    text: &str,
+) -> anyhow::Result<Value> {
     match model {
         Explained::Network(model) => {
-            let explanation = Explainer { model, target: None, name: name.to_owned(), method }.explain(text)?;
+            let explainer = Explainer { model, target: None, name: name.to_owned(), method, label };
+            let explanation = explainer.explain(text)?;
             Ok(object(text, &explanation).into())
         }
         Explained::Ngrams(model) => {
-            let mut found = object(text, &model.explain(text, name)?);
-            let mut effects = model.ngram_effects(text)?;
+            let mut found = object(text, &model.explain_label(text, name, label)?);
+            let mut effects = model.ngram_effects_on(text, label)?;
             effects.truncate(NGRAMS);
             found.insert("ngrams".into(), serde_json::to_value(effects)?);
             Ok(found.into())
