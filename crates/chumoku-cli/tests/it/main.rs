@@ -45,6 +45,7 @@ mod pretraining;
 mod prose;
 mod published_translator;
 mod python;
+mod reading;
 mod recurrent;
 mod reports;
 mod score;
