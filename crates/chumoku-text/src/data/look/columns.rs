@@ -331,10 +331,13 @@ impl<'a> Chooser<'a> {
     /// The columns that may be the text, each with its bits, the best first.
     fn texts(&self, taken: &[usize]) -> Vec<(f64, usize)> {
         let left = (0..self.profiles.len()).filter(|column| !taken.contains(column) && !self.taken.contains(column));
+        // Rows that have an identifier and short values that repeat have no text.
+        let has_identifier = self.profiles.iter().any(|profile| profile.is_identifier && !profile.is_numbers());
         ranked(left.map(|column| {
             // Objects inside a row mostly say something of its text.
             let content = self.profiles[column].text_bits() - if self.layout.is_path(column) { 1.0 } else { 0.0 };
             let bits = match self.text_group(column) {
+                None if has_identifier && self.profiles[column].repeats() => f64::NEG_INFINITY,
                 None => content,
                 // A name is believed against what the rows show, but yields to a column of texts.
                 Some(group) => NAMED[group] + content.max(-30.0),

@@ -222,7 +222,12 @@ impl View<'_> {
                 found.push((MEASURE, Candidate { form: Form::Number(column), why }));
             }
         }
-        found.extend(self.flags(&left));
+        if let Some((bits, flags)) = self.flags(&left) {
+            // One of several is less likely the label than all of them.
+            let is_of_them = |form: &Form| matches!((form, &flags.form), (Form::Class(one), Form::Columns(all)) if all.contains(one));
+            found.iter_mut().filter(|(_, candidate)| is_of_them(&candidate.form)).for_each(|(bits, _)| *bits -= FLAG);
+            found.push((bits, flags));
+        }
         ranked(found)
     }
 

@@ -68,8 +68,7 @@ impl Profile {
     /// How much a column looks like text, in bits: long, different in each row, and seldom empty. Minus infinity for one
     /// that cannot be the text.
     pub(crate) fn text_bits(&self) -> f64 {
-        let repeats = self.filled >= FEW_ROWS && self.distinct * 2 <= self.filled && self.mean_chars <= SHORT;
-        if self.nested || self.worded < 0.5 || self.is_identifier || self.is_dates || repeats {
+        if self.nested || self.worded < 0.5 || self.is_identifier || self.is_dates {
             return f64::NEG_INFINITY;
         }
         let like_identifiers = if self.spaced < 0.1 { 0.1 } else { 1.0 };
@@ -81,6 +80,11 @@ impl Profile {
     /// Whether a column looks like one side of pairs: words or numbers with something between, mostly different.
     pub(crate) fn is_sentence_like(&self) -> bool {
         self.text_bits() > f64::NEG_INFINITY && self.spaced >= 0.5 && self.distinct * 2 > self.filled
+    }
+
+    /// Whether a column holds short values that repeat, which are no texts beside identifiers.
+    pub(crate) fn repeats(&self) -> bool {
+        self.filled >= FEW_ROWS && self.distinct * 2 <= self.filled && self.mean_chars <= SHORT
     }
 
     /// Whether a column holds numbers alone.
@@ -99,9 +103,10 @@ impl Profile {
         match () {
             () if self.filled == 0 => tr!("no values", "値なし"),
             () if self.nested => tr!("lists or objects", "リストやオブジェクト"),
+            () if self.is_numbers() => tr!("numbers or signs", "数値や記号"),
             () if self.is_identifier => tr!("identifiers", "ID（識別子）"),
             () if self.is_dates => tr!("dates or times", "日付や時刻"),
-            () if self.is_numbers() || self.worded < 0.5 => tr!("numbers or signs", "数値や記号"),
+            () if self.worded < 0.5 => tr!("numbers or signs", "数値や記号"),
             () if self.distinct * 2 <= self.filled => tr!("few, repeated values", "少数の繰り返す値"),
             () => tr!("words", "語"),
         }

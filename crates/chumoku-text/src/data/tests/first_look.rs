@@ -395,7 +395,7 @@ fn what_is_remembered_fills_what_is_not_given_where_it_fits() {
     let piped = table("one text here|more", 9, |i| format!("{}|{i}", words(i)));
     let source = Source::open(&folder.file("d.csv", piped), &like(&of)).unwrap();
     assert!(!source.layout().header && source.layout().columns.len() == 2, "{}", source.describe());
-    let source = Source::open(&folder.path("b.csv"), &like(&of)).unwrap();
+    let source = Source::open(&folder.path("c.csv"), &like(&of)).unwrap();
     assert_eq!(source.layout().format, Format::Csv { delimiter: ',' });
     let lines = Source::open(&folder.file("e.jsonl", "{\"text\":\"a b\"}\n"), &like(&of)).unwrap();
     assert_eq!(lines.layout().format, Format::JsonLines);
