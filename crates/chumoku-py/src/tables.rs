@@ -29,7 +29,7 @@ struct Reading {
     skip_bad_rows: bool,
 }
 
-/// What stands beside each text.
+/// The labels of texts.
 enum Labels {
     Classes(Vec<String>),
     Several(Vec<Vec<String>>),
@@ -84,7 +84,7 @@ impl Reading {
                 let (texts, numbers) = scores.examples.into_iter().map(|example| (example.text, example.score)).unzip();
                 Table { task: "score", texts, labels: Labels::Numbers(numbers), description: scores.description }
             }
-            // What is for another task has no labels: reading it as labelled texts says which column is missing.
+            // Files for other tasks have no labels: this reports which column is missing.
             _ => {
                 let rows = load_labelled(file, &options)?;
                 let (texts, labels) = rows.examples.into_iter().map(|example| (example.text, example.label)).unzip();

@@ -138,11 +138,10 @@ pub(crate) struct Reading {
     /// The column that holds the label: a name, a number from 1, or a path as meta.kind
     #[arg(long, value_name = "COL")]
     pub(crate) label: Option<String>,
-    /// Whether the first row names the columns (default: told from the rows)
+    /// Take the first row as the names of the columns, or as data (default: as the rows look)
     #[arg(long, value_enum, value_name = "WHETHER")]
     pub(crate) header: Option<Header>,
-    /// Values of the label that mean there is none, as NaN,none; or none to take every value as it stands (default: NaN, NULL,
-    /// N/A, NA, ? and the like)
+    /// Values of the label that mean it is missing, as NaN,none; none keeps every value (default: NaN, NULL, N/A, NA, ? and the like)
     #[arg(long, value_name = "VALUES", value_delimiter = ',')]
     pub(crate) missing: Option<Vec<String>>,
     /// Count labels that differ only in letter case, width, white space or hyphens as one
@@ -174,14 +173,14 @@ pub(crate) struct Reading {
     pub(crate) remembered: Option<Source>,
 }
 
-/// Whether the first row names the columns.
+/// How the first row is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Header {
-    /// It does
+    /// As names of the columns
     Yes,
-    /// It is data
+    /// As data
     No,
-    /// As the rows look
+    /// As the rows below suggest
     Auto,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Embed {
     /// The column that holds the text: a name, or a number from 1
     #[arg(long, value_name = "COL")]
     text: Option<String>,
-    /// Whether the first row names the columns (default: told from the rows)
+    /// Take the first row as the names of the columns, or as data (default: as the rows look)
     #[arg(long, value_enum, value_name = "WHETHER")]
     header: Option<Header>,
     /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252

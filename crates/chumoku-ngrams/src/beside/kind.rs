@@ -200,7 +200,7 @@ fn of_numbers(asked: &Asked, filled: &[&str], form: Numbers) -> Option<SideColum
 /// How the numbers of a column are written: a comma is one thing in all of them.
 #[derive(Clone, Copy)]
 struct Numbers {
-    /// What parts whole from fraction, where some number shows it.
+    /// The decimal sign, if some number has one.
     decimal: Option<char>,
 }
 

@@ -69,7 +69,7 @@ impl Utf8Evidence {
         self.pending.extend_from_slice(&rest[..rest.len().min(4)]);
     }
 
-    /// Whether the text is UTF-8 rather than `encoding`; `whole` if all of it has been seen.
+    /// Checks whether the text is UTF-8 rather than `encoding`; `whole` if all of it has been seen.
     pub(crate) fn speaks_against(&self, encoding: &'static Encoding, whole: bool) -> bool {
         let is_wide = [encoding_rs::UTF_16LE, encoding_rs::UTF_16BE, encoding_rs::ISO_2022_JP].contains(&encoding);
         let enough = ENOUGH[usize::from(!encoding.is_single_byte())];
@@ -77,21 +77,21 @@ impl Utf8Evidence {
         !self.is_broken && !is_wide && is_enough
     }
 
-    /// Whether bytes are UTF-8 without a zero byte, whatever characters they hold; `bytes` are those that were seen.
+    /// Checks whether bytes are UTF-8 without a zero byte, whatever characters they hold; `bytes` are those that were seen.
     pub(crate) fn is_sound(&self, bytes: &[u8]) -> bool {
         // The last character may be cut off.
         let is_utf8 = std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true);
         !self.is_broken && bytes.len() > 1 && is_utf8 && !bytes.contains(&0)
     }
 
-    /// Whether the text is UTF-8 as far as it has been seen, with a character beyond ASCII.
+    /// Checks whether the text is UTF-8 as far as it has been seen, with a character beyond ASCII.
     pub(crate) fn is_likely(&self) -> bool {
         !self.is_broken && self.characters > 0
     }
 }
 
-/// Whether decoded text looks as if it was read in a wrong encoding: it has control characters or replacement characters, or
-/// nearly all its letters are accented, halves of kana or of planes that no one writes.
+/// Checks whether text looks as if it was decoded with a wrong encoding. Such text has control characters, or nearly all of
+/// its letters are accented, half-width kana, or of rare scripts.
 pub(crate) fn looks_garbled(text: &str) -> bool {
     let letters: Vec<char> = text.chars().filter(|c| c.is_alphabetic() || !c.is_ascii()).take(20_000).collect();
     let share =

@@ -260,7 +260,7 @@ fn csv_delimiter(head: &str, whole: bool) -> char {
         .unwrap_or(',')
 }
 
-/// Whether most lines behind the first have a comma between two digits.
+/// Checks whether most lines behind the first have a comma between two digits.
 fn has_decimal_commas(head: &str, whole: bool) -> bool {
     let lines = complete_lines(head, whole);
     let has_one = |line: &&&str| {

@@ -198,11 +198,11 @@ fn chosen(path: &Path, book: &mut Book, options: &ReadOptions) -> Result<(String
     }
 }
 
-/// The first sheet that holds a table, where the first of all is a cover: it has a cover's name or few rows of several values,
-/// and another has more.
+/// Returns the first sheet with a table if the first of all is a cover. A cover has the name of one, or few rows with several
+/// values.
 fn behind_cover<'a>(path: &Path, book: &mut Book, visible: &'a [String]) -> Option<&'a String> {
     let (first, others) = visible.split_first().filter(|(_, others)| !others.is_empty())?;
-    // Sheets that cannot be read are told of when they are.
+    // Faults of a sheet are reported when it is read.
     let mut rows = |sheet: &str| caught(path, || table_rows(book, sheet)).unwrap_or_default();
     let of_first = rows(first);
     let is_cover = COVERS.contains(&first.trim().to_lowercase().as_str());

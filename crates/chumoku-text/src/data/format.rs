@@ -112,7 +112,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// What a model's folder remembers of its training file.
+    /// Returns the options that a model's folder remembers.
     pub(crate) fn remembered(&self) -> Option<&ReadOptions> {
         self.remembered.as_deref()
     }
@@ -129,7 +129,7 @@ impl ReadOptions {
         self.merge_labels.as_deref().or_else(|| self.remembered()?.merge_labels.as_deref())
     }
 
-    /// Whether rows that cannot be used are left out. Rows to be answered are not, unless that is asked for: each has its
+    /// Checks whether rows that cannot be used are left out. Rows to be answered are not, unless that is asked for: each has its
     /// answer or the reason why it has none.
     pub(crate) fn skips_bad_rows(&self) -> bool {
         self.skip_bad_rows || !self.faults_in_place && self.remembered().is_some_and(|options| options.skip_bad_rows)

@@ -116,7 +116,7 @@ pub fn options_like(first: &Path, others: &[PathBuf], options: &ReadOptions) -> 
     Ok(options)
 }
 
-/// Whether two files have the same columns, in any order where they have names.
+/// Checks whether two files have the same columns, in any order where they have names.
 fn agree(first: &Layout, next: &Layout) -> bool {
     let sorted = |layout: &Layout| {
         let mut names: Vec<String> = layout.columns.iter().map(|name| name.trim().to_lowercase()).collect();

@@ -294,7 +294,7 @@ pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
     let Some(array) = text.strip_prefix('[').or_else(|| wrapped(text)) else { return false };
     let is_rows =
         |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_object) && !items.is_empty());
-    // An object on a line is a row, unless nothing but an array of rows is in it, or several, of which one must be chosen.
+    // An object on a line is a row, unless it holds one array of rows alone, or several of them.
     let is_one_line = |value: &Value| {
         value
             .as_object()

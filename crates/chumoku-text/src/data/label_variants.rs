@@ -20,7 +20,7 @@ pub struct LabelVariants {
     pub others: Vec<(String, usize)>,
 }
 
-/// What spellings of one label have in common.
+/// Returns a key that all spellings of a label share.
 pub fn label_key(label: &str) -> String {
     let mut text = NormalizedString::from(label.trim());
     text.nfkc();
@@ -46,7 +46,7 @@ pub fn label_key(label: &str) -> String {
         }
         key.push_str(word);
     }
-    // What becomes of whole numbers where some are missing, in pandas.
+    // pandas writes whole numbers like this if some are missing.
     match key.strip_suffix(".0").filter(|whole| !whole.is_empty() && whole.bytes().all(|byte| byte.is_ascii_digit())) {
         Some(whole) => whole.to_owned(),
         None if key.is_empty() => label.trim().to_owned(),
@@ -66,7 +66,7 @@ pub fn label_variants<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<Labe
     }
     let mut found: Vec<(usize, LabelVariants)> = Vec::new();
     for mut spellings in groups.into_values().filter(|spellings| spellings.len() > 1) {
-        // The most frequent spelling stays; of two that are as frequent the first.
+        // The most frequent spelling stays. The first wins a tie.
         spellings.sort_unstable_by_key(|&(_, count, first)| (std::cmp::Reverse(count), first));
         let mut spellings = spellings.into_iter().map(|(label, count, first)| ((label.to_owned(), count), first));
         let Some((kept, first)) = spellings.next() else { continue };

@@ -24,7 +24,7 @@ pub(crate) struct Opened {
     pub(crate) gzip: bool,
     /// The encoding it was decoded from, if that was not UTF-8.
     pub(crate) encoding: Option<&'static str>,
-    /// Whether what was decoded looks as if it was in another encoding.
+    /// True if what was decoded looks as if it was in another encoding.
     pub(crate) is_garbled: bool,
 }
 
@@ -257,12 +257,12 @@ fn copy_error(path: &Path, copy: impl FnOnce() -> io::Result<File>) -> Result<Fi
     })
 }
 
-/// Whether each character takes two bytes or four, so that line ends have a zero byte.
+/// Checks whether each character takes two bytes or four, so that line ends have a zero byte.
 fn is_wide(encoding: &encoding_rs::Encoding) -> bool {
     encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE
 }
 
-/// Whether a name is an address on the web, or in a store.
+/// Checks whether a name is an address on the web, or in a store.
 fn is_address(path: &Path) -> bool {
     let name = path.to_string_lossy();
     let scheme =

@@ -123,7 +123,7 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
                 Ok(columns) => columns,
                 Err(error) => return without_label(&table, &rows, &options, error),
             };
-            // Of few rows the one other column is the label.
+            // With few rows, the label is the one other column.
             let (label, why) = match &reading {
                 Some((Candidate { form: Form::Class(column), why }, _)) => (Some(*column), why.as_str()),
                 _ => (columns.label, columns.label_why),

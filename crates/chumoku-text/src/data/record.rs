@@ -52,8 +52,8 @@ impl Record {
         }
     }
 
-    /// The value of an object under a key, or at the end of a path of keys with points between them, such as
-    /// `message.body`; `None` for rows that are no objects.
+    /// Returns the value of an object under a key, or at the end of a path such as `message.body`. Rows that are no objects
+    /// have none.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         let object = self.object.as_ref()?;
         object.get(key).or_else(|| at_path(object, key))
@@ -120,7 +120,7 @@ impl Layout {
         }
     }
 
-    /// Whether a column may be a path into an object of the row.
+    /// Checks whether a column may be a path into an object of the row.
     pub(crate) fn is_path(&self, column: usize) -> bool {
         matches!(self.format, Format::JsonLines | Format::Json)
             && self.columns.get(column).is_some_and(|name| name.contains('.'))

@@ -233,7 +233,7 @@ impl Source {
         Err(DataError::EmptyLabel { place: self.place(record.line), found })
     }
 
-    /// Whether the label of a row is missing.
+    /// Checks whether the label of a row is missing.
     pub(crate) fn lacks_label(&self, record: &Record, column: usize) -> bool {
         let missing = Missing::of(&self.table.options);
         only_label(self.layout(), record, column).is_ok_and(|label| missing.is_none(&label))

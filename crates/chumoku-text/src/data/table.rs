@@ -58,9 +58,9 @@ struct Origin {
     encoding: Option<&'static str>,
     /// The row of a sheet in which its table begins.
     first_row: u64,
-    /// Whether what was decoded looks as if it was in another encoding.
+    /// True if what was decoded looks as if it was in another encoding.
     is_garbled: bool,
-    /// Whether the first row may well be what it was not taken for.
+    /// True if the first row may well be what it was not taken for.
     header_is_close: bool,
 }
 

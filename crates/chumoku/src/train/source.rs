@@ -16,7 +16,7 @@ pub struct Source {
     /// Further training files, whose rows come after those of the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
-    /// Whether the training rows came through a pipe and cannot be read again.
+    /// True if the training rows came through a pipe and cannot be read again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_piped: bool,
     /// The validation file, if there was one.
@@ -39,13 +39,13 @@ pub struct Source {
     find_delimiter: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     skip_bad_rows: bool,
-    /// Whether the first row names the columns.
+    /// True if the first row names the columns.
     #[serde(skip_serializing_if = "Option::is_none")]
     header: Option<bool>,
     /// The values that mean that there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<Vec<String>>,
-    /// Whether labels in several spellings were merged.
+    /// True if labels in several spellings were merged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     merge_labels: bool,
     /// Columns that are a label each.
@@ -141,7 +141,7 @@ impl Source {
     }
 }
 
-/// What a folder reports; nothing where the report is gone.
+/// Reads the report of a folder; null if there is none.
 pub(super) fn metrics(folder: &Path) -> Value {
     let bytes = std::fs::read(folder.join(METRICS)).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()

@@ -298,7 +298,7 @@ fn old_rows<D: Rehearsal<File: Joined>>(
     for source in sources {
         let (mut options, written) = (source.options(), source.label_options());
         options.beside = known.asked();
-        // Later files were read as the first was, but for what was said of them.
+        // Later files were read like the first, except for options of their own.
         options.remembered = before.as_ref().map(|before| Box::new(before.options()));
         before = Some(before.map_or_else(|| source.clone(), |before| source.clone().or(&before)));
         let held_out = [&source.valid, &source.test].into_iter().flatten().find(|name| !Path::new(name).is_file());

@@ -213,7 +213,7 @@ impl<'a> Chooser<'a> {
         Some(filled)
     }
 
-    /// What a flag takes to name a column.
+    /// Returns the value of a flag that names a column.
     fn flag(&self, column: usize) -> String {
         let name = self.layout.columns.get(column).filter(|name| self.layout.has_names() && !name.trim().is_empty());
         name.map_or_else(|| (column + 1).to_string(), |name| name.trim().to_owned())
@@ -397,7 +397,7 @@ impl<'a> Chooser<'a> {
         no_column(self.layout, Role::Text, lang().pick("a column of words", "文章の列"), columns)
     }
 
-    /// The column whose name says that it is the label; several names that say it equally well are told apart by content.
+    /// Finds the label by its name. Equally good names are compared by the content of their columns.
     fn named_label(&self, taken: &[usize]) -> Result<Option<usize>, DataError> {
         if self.layout.format == Format::FastText {
             return Ok((0..self.layout.columns.len()).find(|&column| self.layout.columns[column] == "label"));

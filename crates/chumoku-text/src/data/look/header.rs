@@ -1,4 +1,4 @@
-//! Whether the first row of a CSV or TSV file, or of a sheet, names the columns.
+//! The score of a header: does the first row of a CSV or TSV file, or of a sheet, name the columns?
 
 use super::super::error::Role;
 use super::super::format::ReadOptions;
@@ -22,7 +22,7 @@ const PROSE: f64 = -6.0;
 /// Fewer rows below do not show whether the first one is odd.
 const ENOUGH_ROWS: usize = 10;
 
-/// Whether the first row is a header, in bits: above 0 it is.
+/// The score of the first row as a header, in bits; above 0 it is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct HeaderScore {
     bits: f64,
@@ -39,12 +39,12 @@ impl HeaderScore {
         self.bits > 0.0
     }
 
-    /// Whether both readings are about as likely, on rows enough to tell.
+    /// Checks whether both readings are about as likely, on rows enough to tell.
     pub(crate) fn is_open(self) -> bool {
         self.below >= ENOUGH_ROWS && self.bits.abs() < super::MARGIN
     }
 
-    /// Whether the other reading comes close.
+    /// Checks whether the other reading comes close.
     pub(crate) fn is_close(self) -> bool {
         self.below >= ENOUGH_ROWS && self.bits.abs() < super::CLOSE
     }
@@ -103,7 +103,7 @@ pub(crate) fn score(first: &[String], below: &[&[String]], options: &ReadOptions
     HeaderScore { bits, below: below.len() }
 }
 
-/// What one column says of the first row.
+/// The evidence of one column for or against a header.
 #[derive(Default)]
 struct Column<'a> {
     name: &'a str,

@@ -28,7 +28,7 @@ const ONE_VALUE: f64 = -6.0;
 const ATTRIBUTE: f64 = -2.0;
 /// Bits against a value inside an object of the row.
 const PATH: f64 = -1.5;
-/// So many classes are no argument against a column of labels.
+/// A column with more classes than this is less likely the label.
 const USUAL_CLASSES: f64 = 50.0;
 /// Columns of 0 and 1 that may together be the labels.
 const LEAST_FLAGS: usize = 3;
@@ -128,7 +128,7 @@ impl View<'_> {
         content + attribute + path + share.log2() - many
     }
 
-    /// What the lists of a column hold, if it is one of lists.
+    /// Returns the number of labels in the lists of a column, if it is one of lists.
     fn lists(&self, column: usize) -> Option<Lists> {
         // Numbers are labels where the column is one of labels; elsewhere they may be scores or places.
         let numbers = self.asked == Some(column)
@@ -201,7 +201,7 @@ impl View<'_> {
         let mut found = Vec::new();
         for &column in &left {
             let named = self.group(column).map(|group| NAMED[group]);
-            // A name is believed also where values do not repeat; what is wrong is told when rows are read.
+            // A name counts even if values do not repeat. Faults are reported when rows are read.
             let content = match (self.content_bits(column), named) {
                 (bits, Some(_)) => bits.max(-15.0),
                 (bits, None) => bits,
@@ -268,7 +268,7 @@ impl View<'_> {
     }
 }
 
-/// Whether a name is that of a numbering of the rows.
+/// Checks whether a name is that of a numbering of the rows.
 fn names_numbering(name: &str) -> bool {
     ["id", "no", "no.", "index", "number", "番号", "#"].contains(&name.trim().to_lowercase().as_str())
 }

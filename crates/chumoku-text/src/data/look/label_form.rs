@@ -10,12 +10,12 @@ use super::missing::Missing;
 use super::profile::{is_number, nested_value};
 use super::quantity::{self, Quantity};
 
-/// What somebody has said of how labels are written.
+/// The caller's description of how labels are written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelOptions {
     /// Columns that are a label each, 1 where it holds.
     pub columns: Vec<String>,
-    /// What stands between the labels of the label column.
+    /// The separator between the labels of the label column.
     pub separator: Option<char>,
 }
 
@@ -47,7 +47,7 @@ impl Form {
         }
     }
 
-    /// Whether a text may have several labels.
+    /// Checks whether a text may have several labels.
     pub(crate) fn is_several(&self) -> bool {
         !matches!(self, Form::Class(_) | Form::Number(_))
     }
@@ -56,7 +56,7 @@ impl Form {
 /// Separators that are looked for.
 pub(crate) const SEPARATORS: [char; 3] = ['|', ';', ','];
 
-/// Whether commas in a column are those of decimals rather than between numbers of labels, in bits; `None` if more than a few
+/// Checks whether commas in a column are those of decimals rather than between numbers of labels, in bits; `None` if more than a few
 /// values are no numbers.
 pub(crate) fn decimal_bits(fields: &[&str]) -> Option<f64> {
     let mut form = quantity::Form::default();
@@ -91,7 +91,7 @@ pub(crate) fn decimal_bits(fields: &[&str]) -> Option<f64> {
     Some(bits)
 }
 
-/// What the lists of a column hold.
+/// The number of labels in the lists of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lists {
     /// One label each, as annotation tools export them.
@@ -100,8 +100,8 @@ pub(crate) enum Lists {
     OfSeveral,
 }
 
-/// What a column of lists holds, if nearly all values are lists of texts, or of whole numbers if these may be labels; what is
-/// wrong with the others is told when they are read.
+/// Returns the number of labels in the lists of a column, if nearly all its values are lists of texts. Lists of whole
+/// numbers count if these may be labels. Faults of the other values are reported when rows are read.
 pub(crate) fn lists(layout: &Layout, rows: &[&Record], column: usize, numbers: bool) -> Option<Lists> {
     let filled: Vec<&&Record> = rows.iter().filter(|row| !row.field(column).trim().is_empty()).collect();
     let read: Vec<Vec<String>> = filled
@@ -118,7 +118,7 @@ pub(crate) fn lists(layout: &Layout, rows: &[&Record], column: usize, numbers: b
     Some(if is_one && are_marked { Lists::OfOne } else { Lists::OfSeveral })
 }
 
-/// Whether a field is a list beyond doubt: an array of JSON, or one whose items stand in quotes.
+/// Checks whether a field is a list beyond doubt: an array of JSON, or one whose items stand in quotes.
 fn is_marked_list(layout: &Layout, row: &Record, column: usize) -> bool {
     let field = row.field(column).trim();
     let is_quoted = || {
@@ -207,8 +207,8 @@ fn parse_list(field: &str) -> Option<Vec<String>> {
     (numbers == 0 || numbers == items.len()).then_some(items)
 }
 
-/// The share of rows with several labels, if a column looks as if its fields held labels with this between them: short names, few
-/// of them beside what they make together, most of which stand in more than one row.
+/// Returns the share of rows with several labels, if the fields of a column look like labels with this separator. They are
+/// short names, fewer than their combinations, and most of them occur in more than one row.
 pub(crate) fn share_of_several(rows: &[&Record], column: usize, separator: char, missing: &Missing) -> Option<f64> {
     let (mut several, mut filled) = (0, 0);
     let (mut whole, mut atoms): (HashSet<&str>, HashMap<&str, usize>) = Default::default();
@@ -234,13 +234,13 @@ pub(crate) fn share_of_several(rows: &[&Record], column: usize, separator: char,
     (share >= 0.02 && several >= 2 && is_few && repeated * 10 >= atoms.len() * 9).then_some(share)
 }
 
-/// What stands between separators; one may stand behind the last.
+/// Splits a field at separators; one may follow the last label.
 pub(crate) fn separated(field: &str, separator: char) -> Vec<&str> {
     let field = field.trim();
     field.strip_suffix(separator).unwrap_or(field).split(separator).map(str::trim).collect()
 }
 
-/// Whether every value is 0 or 1, and both occur.
+/// Checks whether every value is 0 or 1, and both occur.
 pub(crate) fn is_flag_column(rows: &[&Record], column: usize) -> bool {
     let mut seen = [false; 2];
     for row in rows {
@@ -252,7 +252,7 @@ pub(crate) fn is_flag_column(rows: &[&Record], column: usize) -> bool {
     seen == [true; 2]
 }
 
-/// Whether a label holds, as files write it.
+/// Checks whether a label holds, as files write it.
 pub(crate) fn flag(field: &str) -> Option<bool> {
     match field.trim() {
         "1" | "1.0" | "true" | "True" | "TRUE" => Some(true),

@@ -147,7 +147,7 @@ const DATE_WORDS: [&str; 26] = [
     "pm",
 ];
 
-/// Whether a field is a day or a time, as in `2026-11-22`, `22.11.2026 07:30`, `30-Jul-18` or `2026年11月22日`.
+/// Checks whether a field is a day or a time, as in `2026-11-22`, `22.11.2026 07:30`, `30-Jul-18` or `2026年11月22日`.
 pub(crate) fn is_date(field: &str) -> bool {
     let field = field.trim();
     if field.len() > 64 {

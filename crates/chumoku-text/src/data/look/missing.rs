@@ -2,7 +2,7 @@
 
 use super::super::format::ReadOptions;
 
-/// What pandas, R, SQL, Excel and Weka write. `None` is a class of many data sets, and not among them.
+/// The words of pandas, R, SQL, Excel and Weka for a missing value. `None` is a class of many data sets, and not among them.
 const WORDS: [&str; 14] =
     ["nan", "-nan", "null", "n/a", "n.a.", "#n/a", "#na", "#nv", "#null!", "<na>", "<null>", "nat", "\\n", "?"];
 /// Counts as it stands alone, because `na` is a word.
@@ -22,13 +22,13 @@ impl Missing {
         Missing { named: named.map(|words| words.iter().map(|word| word.trim().to_lowercase()).collect()) }
     }
 
-    /// Whether a field holds no value.
+    /// Checks whether a field holds no value.
     pub(crate) fn is_none(&self, field: &str) -> bool {
         let field = field.trim();
         field.is_empty() || self.is_word(field)
     }
 
-    /// Whether a field that is not empty stands for an empty one.
+    /// Checks whether a field that is not empty stands for an empty one.
     pub(crate) fn is_word(&self, field: &str) -> bool {
         let field = field.trim();
         // Values that stand for none are short.

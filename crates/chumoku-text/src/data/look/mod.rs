@@ -1,8 +1,8 @@
 //! The first look at a table: which reading of it is likely, how likely, and which one comes next.
 //!
-//! Three questions are answered from the names of the columns and the first thousand rows: whether the first row is a
-//! header (`header.rs`), which column holds the text (`columns.rs`), and which columns hold the label and in what form
-//! (`label.rs`). Each possible answer gets a score in bits: one more means that the answer is twice as likely.
+//! The names of the columns and the first thousand rows answer three questions. Is the first row a header (`header.rs`)?
+//! Which column holds the text (`columns.rs`)? Which columns hold the label, and in what form (`label.rs`)? Each possible
+//! answer gets a score in bits: one bit more means that it is twice as likely.
 //!
 //! | difference to the next answer | what happens |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What the names of columns promise.
+//! Names of columns, and the roles that they promise.
 
 use super::super::error::Role;
 
@@ -101,7 +101,7 @@ pub(crate) const PAIR_NAMES: [[&str; 2]; 9] = [
     ["文1", "文2"],
 ];
 
-/// Whether two of these names are those of a pair of texts.
+/// Checks whether two of these names are those of a pair of texts.
 pub(crate) fn names_two_texts<S: AsRef<str>>(names: &[S]) -> bool {
     let folded: Vec<String> = names.iter().map(|name| folded(name.as_ref())).collect();
     PAIR_NAMES.iter().any(|pair| pair.iter().all(|name| folded.iter().any(|own| own == name)))
@@ -118,7 +118,7 @@ pub(crate) fn named_role(name: &str) -> Option<Role> {
     }
 }
 
-/// Whether a line is the name of a text column, as it stands.
+/// Checks whether a line is the name of a text column, as it stands.
 pub(crate) fn is_text_name(line: &str) -> bool {
     TEXT_NAMES.iter().any(|group| group.contains(&line))
 }
@@ -198,12 +198,12 @@ fn words(name: &str) -> Vec<String> {
     spaced.to_lowercase().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Whether a name says that its column holds a property of the text rather than what is to be predicted.
+/// Checks whether a name says that its column holds a property of the text rather than what is to be predicted.
 pub(crate) fn names_attribute(name: &str) -> bool {
     ATTRIBUTES.contains(&words(name).join(" ").as_str())
 }
 
-/// Whether a name says that its column holds identifiers.
+/// Checks whether a name says that its column holds identifiers.
 pub(crate) fn names_identifier(name: &str) -> bool {
     let words = words(name);
     words.last().is_some_and(|last| {
@@ -212,14 +212,14 @@ pub(crate) fn names_identifier(name: &str) -> bool {
     })
 }
 
-/// Whether a name is that of a property which holds or not.
+/// Checks whether a name is that of a property which holds or not.
 pub(crate) fn names_property(name: &str) -> bool {
     let words = words(name);
     words.len() > 1 && PROPERTIES.contains(&words[0].as_str())
         || words.last().is_some_and(|last| last.ends_with("ified"))
 }
 
-/// Whether a field could be the name of a column: short, and no sentence.
+/// Checks whether a field could be the name of a column: short, and no sentence.
 pub(crate) fn is_name(field: &str) -> bool {
     let field = field.trim();
     let chars = field.chars().count();

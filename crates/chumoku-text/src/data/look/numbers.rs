@@ -16,7 +16,7 @@ const NEARLY_ALL: f64 = 0.8;
 /// Fewest different numbers (3): two are two classes.
 pub(crate) const LEAST_NUMBERS: usize = 3;
 
-/// Whether a column holds numbers that measure something: three or more different ones, and no numbering of the rows.
+/// Checks whether a column holds numbers that measure something: three or more different ones, and no numbering of the rows.
 pub(crate) fn measures(layout: &Layout, rows: &[&Record], column: usize, missing: &Missing) -> bool {
     let fields = filled(rows, column, missing);
     let different: HashSet<&&str> = fields.iter().collect();
@@ -79,7 +79,7 @@ pub(crate) fn are_all_numbers(rows: &[&Record], column: usize, missing: &Missing
     numbers.is_some_and(|numbers| numbers.len() >= LEAST_NUMBERS)
 }
 
-/// Whether the name of a column is that of ratings.
+/// Checks whether the name of a column is that of ratings.
 pub(crate) fn is_rating_name(title: &str) -> bool {
     const NAMES: [&str; 24] = [
         "rating",

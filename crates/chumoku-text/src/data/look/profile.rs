@@ -1,4 +1,4 @@
-//! What the first rows of a file show of each of its columns.
+//! Statistics of each column, from the first rows of a file.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ const SHORT: f64 = 25.0;
 /// Characters of a template that identifiers share.
 const LONGEST_CODE: usize = 40;
 
-/// What the first rows show of a column.
+/// Statistics of a column, from the first rows.
 pub(crate) struct Profile {
     pub(crate) mean_chars: f64,
     pub(crate) distinct: usize,
@@ -28,14 +28,14 @@ pub(crate) struct Profile {
     worded: f64,
     /// Share of values with white space or characters beyond ASCII: identifiers and addresses have neither.
     spaced: f64,
-    /// Whether every value is a number.
+    /// True if every value is a number.
     numeric: bool,
     pub(crate) nested: bool,
-    /// Whether the column holds identifiers, by its name or by a template that all values share.
+    /// True if the column holds identifiers, by its name or by a template that all values share.
     pub(crate) is_identifier: bool,
-    /// Whether nearly all values are days or times.
+    /// True if nearly all values are days or times.
     pub(crate) is_dates: bool,
-    /// Whether the values are the two of a property that holds or not.
+    /// True if the values are the two of a property that holds or not.
     pub(crate) is_flag: bool,
 }
 
@@ -77,27 +77,27 @@ impl Profile {
         (self.mean_chars * share(self.distinct, self.filled) * filled * like_identifiers).log2()
     }
 
-    /// Whether a column looks like one side of pairs: words or numbers with something between, mostly different.
+    /// Checks whether a column looks like one side of pairs: words or numbers with something between, mostly different.
     pub(crate) fn is_sentence_like(&self) -> bool {
         self.text_bits() > f64::NEG_INFINITY && self.spaced >= 0.5 && self.distinct * 2 > self.filled
     }
 
-    /// Whether a column holds short values that repeat, which are no texts beside identifiers.
+    /// Checks whether a column holds short values that repeat, which are no texts beside identifiers.
     pub(crate) fn repeats(&self) -> bool {
         self.filled >= FEW_ROWS && self.distinct * 2 <= self.filled && self.mean_chars <= SHORT
     }
 
-    /// Whether a column holds numbers alone.
+    /// Checks whether a column holds numbers alone.
     pub(crate) fn is_numbers(&self) -> bool {
         self.filled > 0 && self.numeric
     }
 
-    /// Whether a column looks like labels: short values, each twice or more on average.
+    /// Checks whether a column looks like labels: short values, each twice or more on average.
     pub(crate) fn is_label_like(&self) -> bool {
         !self.nested && self.filled > 0 && self.mean_chars <= 40.0 && self.distinct * 2 <= self.filled
     }
 
-    /// What a column without texts holds, in words.
+    /// Describes a column without texts in words.
     pub(crate) fn describe(&self) -> String {
         use crate::tr;
         match () {
@@ -113,7 +113,7 @@ impl Profile {
     }
 }
 
-/// Whether nearly all values are cut from one template: they differ in digits alone (`TKT-000017`), or are hashes, UUIDs or
+/// Checks whether nearly all values are cut from one template: they differ in digits alone (`TKT-000017`), or are hashes, UUIDs or
 /// addresses of mail.
 fn share_a_template(values: &[&str]) -> bool {
     let mut templates: HashMap<String, usize> = HashMap::new();
@@ -159,7 +159,7 @@ fn template(value: &str) -> Option<String> {
     (beyond_ascii <= 8).then_some(template)
 }
 
-/// Whether the values are those of a property: 0 and 1, true and false, yes and no.
+/// Checks whether the values are those of a property: 0 and 1, true and false, yes and no.
 fn is_flag(values: &HashSet<&str>) -> bool {
     const FLAGS: [[&str; 2]; 6] =
         [["0", "1"], ["0.0", "1.0"], ["false", "true"], ["no", "yes"], ["n", "y"], ["f", "t"]];
@@ -173,7 +173,7 @@ pub(crate) fn nested_value<'a>(layout: &Layout, row: &'a Record, column: usize) 
     (value.is_array() || value.is_object()).then_some(value)
 }
 
-/// Whether a field is a number as files write them.
+/// Checks whether a field is a number as files write them.
 pub(crate) fn is_number(field: &str) -> bool {
     let field = field.trim();
     field.bytes().any(|b| b.is_ascii_digit()) && field.parse::<f64>().is_ok()

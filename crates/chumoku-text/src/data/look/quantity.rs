@@ -34,12 +34,12 @@ impl Form {
         !self.around.is_empty() || self.decimal == Some(',')
     }
 
-    /// Whether a currency or a unit stands beside numbers.
+    /// Checks whether a currency or a unit stands beside numbers.
     pub(crate) fn has_unit(&self) -> bool {
         !self.around.is_empty()
     }
 
-    /// Whether a comma parts whole from fraction.
+    /// Checks whether a comma parts whole from fraction.
     pub(crate) fn has_decimal_comma(&self) -> bool {
         self.decimal == Some(',')
     }
@@ -116,8 +116,8 @@ pub fn number(field: &str) -> Option<f64> {
     text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= LARGEST)
 }
 
-/// The number that a field holds, with separators of thousands or a decimal comma, as spreadsheets write it: `1,200`,
-/// `1.200,50`, `12,5`. Beside it the sign that parts whole from fraction, where that shows.
+/// Reads a number with separators of thousands or a decimal comma, as spreadsheets write it: `1,200`, `1.200,50`, `12,5`.
+/// Returns its decimal sign too, if it has one.
 pub fn separated_number(field: &str) -> Option<(f64, Option<char>)> {
     let found = Quantity::of(field).filter(|found| !found.form.has_unit())?;
     Some((found.value, found.form.decimal))

@@ -2,12 +2,12 @@
 
 use crate::lang::lang;
 
-/// What a label column is, for messages.
+/// Describes a label column, for messages.
 pub(crate) fn label_wanted() -> &'static str {
     lang().pick("a column of few, repeated values", "少数の値が繰り返される列")
 }
 
-/// Why a column is in use that somebody named.
+/// The reason for a column that the caller named.
 pub(crate) fn as_asked() -> &'static str {
     lang().pick("as asked", "指定どおり")
 }

@@ -21,7 +21,7 @@ fn words(i: usize) -> String {
     format!("{} {i}", WORDS[i * 5 % 7].replace(',', ""))
 }
 
-/// What a file is taken for and why, or the message with which that ends.
+/// Returns the task of a file and the reason, or the message of the error.
 fn look(name: &str, content: impl AsRef<[u8]>) -> Result<(Task, String), String> {
     look_with(name, content, &ReadOptions::default())
 }
@@ -202,7 +202,7 @@ fn identifiers_are_not_taken_for_the_text() {
     // A text beside them is found.
     let content = table("id,note,kind", 60, |i| format!("A-{i:05},{},{}", words(i), ["x", "y"][i % 2]));
     assert_eq!(chosen("a.csv", content).0, "note");
-    // What is named as the text is read, and so is the only column beside the label.
+    // A column named as the text is read, and so is the only column beside the label.
     let codes = table("text,label", 60, |i| format!("AB{i:04},{}", ["x", "y"][i % 2]));
     assert_eq!(chosen("a.csv", codes).0, "text");
     let urls =
@@ -225,7 +225,7 @@ fn words_for_a_missing_value_are_no_classes() {
         let (_, gaps) = load_with_gaps(&path, &labelled()).unwrap();
         assert!(gaps.len() == 20 && gaps.iter().all(|gap| gap.label.is_empty()), "{word}");
     }
-    // `None` is a class of many data sets, until somebody says that it is none.
+    // Many data sets have the class `None`; an option makes it a missing value.
     let content = table("text,stance", 60, |i| format!("{},{}", words(i), ["FAVOR", "AGAINST", "NONE"][i % 3]));
     let folder = Folder::new();
     let path = folder.file("a.csv", &content);
@@ -361,7 +361,7 @@ fn a_wrong_encoding_is_noticed() {
     assert!(message("a.csv", &late, &of("latin-1")).contains("found UTF-8"));
     let latin = encoding_rs::WINDOWS_1252.encode(&content).0;
     assert_eq!(pairs(&Folder::new().file("a.csv", &latin), &of("latin-1")).len(), 40);
-    // Another alphabet read as Latin letters is told.
+    // The description reports an alphabet that was read as Latin letters.
     let russian = table("text,label", 40, |i| format!("Очень хорошая гостиница {i},{}", ["x", "y"][i % 2]));
     let bytes = encoding_rs::WINDOWS_1251.encode(&russian).0;
     let folder = Folder::new();
