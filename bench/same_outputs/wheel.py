@@ -220,6 +220,8 @@ def others():
 
 def microscope():
     texts, labels = rows_of("broken.csv", "text", "label")
+    (PLACE / "table.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(("a b", "c d", "e f", "g h"), "xyxy")))
+    keep("read-table", list(chumoku.read_table(PLACE / "table.csv", text="text", label="label", header=True)))
     checkup = shown("doctor", chumoku.doctor(texts, labels, test=(texts[:3], labels[:3]), unlabelled=texts[20:30], folds=3, seed=1))
     keep("doctor-found", [checkup.wrong_labels, checkup.ranking, repr(checkup), checkup.page("ja")])
     for end in ["html", "csv", "json"]:

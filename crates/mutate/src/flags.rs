@@ -30,6 +30,9 @@ const READING: Flags = &[
     ("--encoding", Of(&["utf-8", "shift_jis", "euc-jp", "utf-16le", "windows-1252", "latin9", "x", "iso-2022-jp"])),
     ("--sheet", Text),
     ("--skip-bad-rows", Alone),
+    ("--header", Of(&["yes", "no", "auto", "maybe"])),
+    ("--missing", Of(&["none", "NaN,?", "", ",", "a"])),
+    ("--merge-labels", Alone),
 ];
 const PICTURES: Flags = &[("--svg", Out), ("--png", Out), ("--pdf", Out), ("--font", Out)];
 const EVERYWHERE: Flags = &[("--lang", Of(&["en", "ja", "de"])), ("--help", Alone), ("--version", Alone)];
@@ -206,7 +209,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "nearest" => &[READING, THREADS, NEAREST],
         "translate" => &[READING, THREADS, TRANSLATE],
         "generate" => &[THREADS, GENERATE],
-        "explain" => &[PICTURES, THREADS, EXPLAIN],
+        "explain" => &[PICTURES, THREADS, EXPLAIN, READING],
         "export" => &[&[("--out", Out), ("--json", Alone)]],
         "trace" => &[TRACE],
         "check" => &[&[("--json", Alone)]],

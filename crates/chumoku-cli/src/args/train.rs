@@ -92,6 +92,9 @@ pub(crate) struct Train {
     /// CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
+    /// Further training files with the same columns; rows are read in the order of the files
+    #[arg(value_name = "MORE")]
+    pub(crate) more: Vec<PathBuf>,
     #[arg(long, value_enum)]
     pub(crate) task: Option<TaskName>,
     #[command(flatten)]

@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Eval) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let args = &mut args.clone();
     args.reading.keep(&mut args.data)?;
+    args.reading.remember(&args.model);
     let kind = ModelKind::of(&args.model)?;
     if args.errors.is_some() && !matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
         return Err(no_errors().into());
@@ -154,7 +155,9 @@ fn labelled(
     reads_pairs: bool,
     columns: &[SideColumn],
 ) -> anyhow::Result<(Dataset, Option<usize>)> {
-    let mut dataset = load_labelled(&args.data, &options_of(args, columns, true)?)?;
+    let mut options = options_of(args, columns, true)?;
+    options.merge_into(labels);
+    let mut dataset = load_labelled(&args.data, &options)?;
     tell(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
         tell(["skipped", "除外"], &dataset.skipped.to_string());
@@ -187,7 +190,9 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 /// Scores of any number of labels a text.
 fn labels(args: &Eval, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
     let columns = model.columns();
-    let mut sets = labels::load(&args.data, &options_of(args, columns, false)?, &args.several)?;
+    let mut options = options_of(args, columns, false)?;
+    options.merge_into(model.labels());
+    let mut sets = labels::load(&args.data, &options, &args.several.options_like(&args.reading))?;
     if let Some(tree) = model.tree_of_labels() {
         let names = sets.examples.iter_mut().flat_map(|example| &mut example.labels);
         names.for_each(|label| *label = tree.tidy(label));

@@ -48,6 +48,7 @@ mod pretraining;
 mod prose;
 mod published_translator;
 mod python;
+mod reading;
 mod recurrent;
 mod replaced;
 mod reports;

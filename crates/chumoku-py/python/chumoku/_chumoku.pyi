@@ -34,6 +34,7 @@ __all__ = [
     "joined",
     "joined_gradients",
     "model_kind",
+    "read_table",
     "run_command",
     "run_in_crew",
     "set_num_threads",
@@ -195,6 +196,8 @@ def span_f1(
 def examine(
     file: _Path, test: _Path | None, unlabelled: _Path | None, pairs: bool, folds: int, seed: int
 ) -> Examined: ...
+
+def read_table(file: _Path, reading: dict[str, Any]) -> tuple[str, list[Any], list[Any], str]: ...
 
 @final
 class Translator:

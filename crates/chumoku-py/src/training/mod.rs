@@ -210,6 +210,8 @@ impl Run {
     fn work(&self, kind: Kind, known: Option<&Known>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
+        // Python has said which labels there are.
+        read.missing = Some(Vec::new());
         let asked = |(name, kind): &(String, Option<String>)| Asked {
             name: name.clone(),
             kind: kind.clone(),

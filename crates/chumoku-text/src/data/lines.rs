@@ -227,6 +227,7 @@ impl LineReader {
                 },
             },
             Some(Fault::Encoding { encoding, offset }) => DataError::NotInEncoding { place, offset: *offset, encoding },
+            Some(Fault::Utf8 { encoding }) => DataError::IsUtf8 { path: self.path.clone(), encoding },
             None => DataError::Io { path: self.path.clone(), doing: "reading the data", source: error },
         }
     }

@@ -29,7 +29,7 @@ pub use names::OddLabel;
 pub use next::Next;
 pub use wrong::{Doubt, Noise, PairNoise};
 
-use crate::data::Example;
+use crate::data::{Example, label_key};
 use crate::{Result, pair, sorting, tr};
 use out_of_fold::OutOfFold;
 use shingles::{Shingling, near_pairs};
@@ -115,7 +115,10 @@ pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Resu
     let leaks = duplicates::leaks(&all, texts.len(), &near);
     let by_others = OutOfFold::fit(&texts, &answers, labels.len(), options, observe)?;
     let odd_labels = names::odd(&labels, &answers, &texts);
-    let wrong::Judged { doubts, ranking, noise } = wrong::judge(&by_others, &texts, &answers, &near, &odd_labels);
+    let wrong::Judged { mut doubts, ranking, noise } = wrong::judge(&by_others, &texts, &answers, &near, &odd_labels);
+    // Another spelling is no other label: it is among the odd ones.
+    let keys: Vec<String> = labels.iter().map(|label| label_key(label)).collect();
+    doubts.retain(|doubt| keys[doubt.label as usize] != keys[doubt.likely as usize]);
     let next = match &given.unlabelled {
         None => Vec::new(),
         Some(unlabelled) => {

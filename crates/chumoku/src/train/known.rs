@@ -1,5 +1,6 @@
 //! A model of one's own that can be trained further, as its folder describes it.
 
+use super::source::metrics;
 use super::{SeenTexts, Source};
 use crate::answers::Predictor;
 use crate::beside::SideColumn;
@@ -15,7 +16,6 @@ use crate::text_ngrams::NgramClassifier;
 use crate::text_tagger::TextTagger;
 use crate::{Error, Result, tr};
 use chumoku_text::beside::Asked;
-use serde_json::Value;
 use std::path::Path;
 
 /// What a model tells of a text.
@@ -106,12 +106,6 @@ pub(super) fn is_in_own_form(folder: &Snapshot) -> bool {
     pretrained_kind(folder).is_none() && is_own(folder)
 }
 
-/// What a folder reports; nothing where the report is gone.
-pub(super) fn metrics(folder: &Snapshot) -> Value {
-    let bytes = std::fs::read(place_of(folder, METRICS)).ok();
-    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
-}
-
 impl Known {
     /// What a folder holds; none if that is no predictor of classes, labels or numbers and no tagger that was trained here.
     ///
@@ -149,7 +143,11 @@ impl Known {
         };
         // Whoever deleted the report has to name the rows, no more.
         let metrics = metrics(folder);
-        let sources = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
+        let mut sources: Vec<Source> = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
+        // Where some rows cannot be found again, no list of the others would do.
+        if sources.iter().any(|source| source.is_piped) {
+            sources.clear();
+        }
         let data_sha256 = metrics["data_sha256"].as_str().unwrap_or_default().to_owned();
         let seen = SeenTexts::of_snapshot(folder)?.unwrap_or_default();
         let base = Base { identity: folder.identity().clone(), seen };

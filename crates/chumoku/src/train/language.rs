@@ -284,6 +284,7 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
         "interrupted": ended.interrupted,
         "documents": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "data_sha256": data_sha256,
+        "files": options.source.as_slice(),
         "parameters": generator.num_parameters(),
         "steps": state.step,
         "epochs": state.epoch,

@@ -4,6 +4,7 @@ use super::adjust::Adjusted;
 use super::class_weights::ClassWeights;
 use super::crew::Crew;
 use super::plan::Freeze;
+use super::source::Source;
 use crate::nn::{Network, PositionKind};
 use crate::text::Unit;
 use chumoku_kernels::Precision;
@@ -50,6 +51,8 @@ pub struct TrainOptions {
     /// A text whose attention is recorded before training and after each epoch, in `log.jsonl`; of a translator a source
     /// and its translation with a tab between them. Does not change results.
     pub watch: Option<String>,
+    /// The files of the rows, of a translator or a language model, which its folder remembers. Does not change results.
+    pub source: Option<Source>,
     /// This process's part in a run that several processes share; alone if absent. Does not change results.
     pub crew: Option<Crew>,
 }
@@ -73,6 +76,7 @@ impl Default for TrainOptions {
             resume: false,
             checkpoint_every: Duration::from_secs(30),
             watch: None,
+            source: None,
             crew: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::progress::count;
 use crate::report::{fit, percent, right, wrap};
-use chumoku::data::thousands;
+use chumoku::data::{describe_variants, label_variants, thousands};
 use chumoku::doctor::{Checkup, Finding, Given, Kind};
 use chumoku::lang::{clean_text, lang};
 use chumoku::tr;
@@ -23,6 +23,12 @@ pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) ->
     let rows = given.dataset.examples.len() + given.gaps.len();
     let (rows, classes) = (thousands(rows), thousands(checkup.labels.len()));
     let mut out = tr!("{rows} rows, {classes} classes\n", "{rows} 行、{classes} クラス\n");
+    // Spellings of one label look like wrong labels until they are merged.
+    let labels = given.dataset.examples.iter().map(|example| example.label.as_str());
+    if let Some(said) = describe_variants(&label_variants(labels)) {
+        out += &wrap(&tr!("First: {said}.", "まず: {said}。"), WIDTH);
+        out += "\n\n";
+    }
     out += &noise(checkup);
     for kind in Kind::ALL {
         let found: Vec<&Finding> = findings.iter().filter(|finding| finding.kind == kind).collect();

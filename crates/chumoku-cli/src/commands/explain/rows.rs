@@ -1,17 +1,16 @@
 //! `chumoku explain --input --json -`: what each word does, for every row of a file.
 
 use super::model::{Explainer, Model};
-use crate::args::{Explain, Method};
+use crate::args::{Explain, Method, Reading};
 use crate::commands::columns::asked_of;
 use crate::commands::predict::Reads;
 use crate::commands::stream::stream;
 use crate::commands::written::{Answering, Form};
-use crate::commands::{load, model_name, pairs};
+use crate::commands::{load, model_name, pairs, read_options};
 use crate::{ExitCode, Usage};
 use chumoku::answers::put_text;
-use chumoku::data::{ReadOptions, Source, standard_input};
+use chumoku::data::{Source, standard_input};
 use chumoku::explain::{number, shorten};
-use chumoku::row::Asked;
 use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
@@ -26,11 +25,10 @@ enum Explained {
     Ngrams(&'static NgramClassifier),
 }
 
-/// A file of texts or, where the model `reads_pairs`, of pairs, with what is wanted `beside` them; `-` is standard input.
-pub(super) fn open(input: &Path, reads_pairs: bool, beside: Vec<Asked>) -> anyhow::Result<Source> {
-    let mut options = ReadOptions::default();
-    options.beside = beside;
-    (options.faults_in_place, options.require_text, options.pairs) = (true, true, reads_pairs);
+/// A file of texts or, where the model `reads_pairs`, of pairs; `-` is standard input.
+pub(super) fn open(reading: &Reading, input: &Path, reads_pairs: bool) -> anyhow::Result<Source> {
+    let mut options = read_options(reading, false)?;
+    (options.faults_in_place, options.pairs) = (true, reads_pairs);
     let source = match input.as_os_str() == "-" {
         true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
         false => Source::open(input, &options)?,
@@ -85,7 +83,8 @@ pub(super) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, R
 /// One object a row on standard output, in the order of the file.
 pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
     let (answering, reads) = answering(args)?;
-    stream(open(input, reads.pairs, reads.beside)?, answering.form, false, answering.answer)
+    let reading = Reading { beside: reads.beside, ..args.reading.clone() };
+    stream(open(&reading, input, reads.pairs)?, answering.form, false, answering.answer)
 }
 
 fn explain(

@@ -1,6 +1,6 @@
 //! Training a classifier.
 
-use super::{Session, check_watched, further, hierarchy, masked};
+use super::{Session, check_watched, further, hierarchy, load_all, masked, tell_of_variants};
 use crate::ExitCode;
 use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
@@ -10,7 +10,7 @@ use crate::{Usage, harmless, report};
 use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
-use chumoku::data::{Dataset, LabelOptions, ReadOptions, load_labelled};
+use chumoku::data::{Dataset, LabelOptions, ReadOptions, load_labelled, merge_labels, options_like};
 use chumoku::lang::lang;
 use chumoku::train::{
     Known, Outcome, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
@@ -181,13 +181,20 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData> {
         }
         return Ok(built_in());
     };
-    let mut dataset = load(path, &options)?;
+    let others = [args.valid.as_deref(), args.test.as_deref()];
+    let source = Some(Source::new(path, others, &options).with_files(&args.more));
+    let mut options = options;
+    let known_labels: &[String] = known.map_or(&[], |known| &known.labels[..]);
+    options.merge_into(known_labels);
+    let mut dataset = load_all(args, path, &options_like(path, &args.more, &options)?, load)?;
+    if options.merge_labels.is_some() {
+        merge_labels(dataset.examples.iter_mut().map(|example| &mut example.label), known_labels);
+        options.merge_into(&dataset.labels());
+    }
+    tell_of_variants(dataset.examples.iter().map(|example| example.label.as_str()));
     // Other files may name their columns differently: what was asked for is asked of each.
     let mut valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
-    // What came through a pipe cannot be read again.
-    let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
     if let Some(known) = known {
         let new = SourceData::new(source, dataset, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);

@@ -1,16 +1,16 @@
 //! Training a classifier of any number of labels a text.
 
 use super::classify::{check_ngrams, next, scored_on, this_model};
-use super::{Session, check_watched, further, hierarchy};
+use super::{Session, check_watched, further, hierarchy, load_all, tell_of_variants};
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::{Model, SeveralLabels, Train};
+use crate::args::{Model, Train};
 use crate::commands::read_options;
 use crate::harmless;
 use crate::progress::tell;
 use crate::report::{fit, label_levels, right, several_labels, sure_answers};
 use chumoku::answers::Predictor;
-use chumoku::data::{LabelOptions, LabelSets, ReadOptions, load_label_sets, thousands};
+use chumoku::data::{LabelOptions, LabelSets, ReadOptions, load_label_sets, options_like, thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{
@@ -53,12 +53,8 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
     session.finish(outcome.interrupted, &outcome.metrics, |place| show(&rows, model, &outcome.metrics, place))
 }
 
-pub(crate) fn load(path: &Path, options: &ReadOptions, several: &SeveralLabels) -> anyhow::Result<LabelSets> {
-    load_written(path, options, &several.options())
-}
-
 /// Reads a file whose labels are written like this.
-fn load_written(path: &Path, options: &ReadOptions, how: &LabelOptions) -> anyhow::Result<LabelSets> {
+pub(crate) fn load(path: &Path, options: &ReadOptions, how: &LabelOptions) -> anyhow::Result<LabelSets> {
     let sets = load_label_sets(path, options, how)?;
     tell(["data", "データ"], &sets.description);
     if sets.skipped.count > 0 {
@@ -76,15 +72,24 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData<Vec<
         return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let mut train = load(path, &options, &args.several)?;
-    let mut valid = args.valid.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
-    let mut test = args.test.as_deref().map(|path| load(path, &options, &args.several)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source =
-        args.reading.kept.is_empty().then(|| Source::new(path, others, &options).with_labels(&args.several.options()));
+    let how = args.several.options();
+    let source = Some(Source::new(path, others, &options).with_files(&args.more).with_labels(&how));
+    let mut options = options;
+    let known_labels: &[String] = known.map_or(&[], |known| &known.labels[..]);
+    options.merge_into(known_labels);
+    let like = options_like(path, &args.more, &options)?;
+    let mut train = load_all(args, path, &like, |path, options| load(path, options, &how))?;
+    if options.merge_labels.is_some() {
+        train.merge_labels(known_labels);
+        options.merge_into(&train.labels());
+    }
+    tell_of_variants(train.examples.iter().flat_map(|example| &example.labels).map(String::as_str));
+    let mut valid = args.valid.as_deref().map(|path| load(path, &options, &how)).transpose()?;
+    let mut test = args.test.as_deref().map(|path| load(path, &options, &how)).transpose()?;
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
-        return further::data(args, known, &options, new, (&load_written, None));
+        return further::data(args, known, &options, new, (&load, None));
     }
     let tree = hierarchy::of_labels(args.hierarchy.as_deref(), &mut train, [&mut valid, &mut test])?;
     let mut data = TrainingData::of_sets(&train, valid.as_ref(), test.as_ref())?;

@@ -18,11 +18,11 @@ use crate::args::{Model, TaskName, Tokens, Train};
 use crate::output::OutputPath;
 use crate::progress::{Progress, duration, tell};
 use crate::threads;
-use chumoku::data::{DataFiles, Task, recognise};
+use chumoku::data::{DataFiles, Joined, ReadOptions, Task, describe_variants, label_variants, recognise};
 use chumoku::output::check_folder;
 use chumoku::signals::{Asked, EndSignals};
 use chumoku::tr;
-use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training, TrainingData};
+use chumoku::train::{Event, Freeze, OutputFolder, Source, TrainOptions, Training, TrainingData};
 use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
 use std::io::Write;
@@ -36,7 +36,7 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let threads = threads::start(args.threads)?;
     let args = &mut args.clone();
-    for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten() {
+    for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten().chain(&mut args.more) {
         args.reading.keep(data)?;
     }
     if let Some(out) = args.out.as_ref().map(OutputPath::as_path) {
@@ -188,6 +188,27 @@ fn task(args: &Train, own: Option<TaskName>) -> anyhow::Result<TaskName> {
     Ok(task)
 }
 
+/// The rows of all training files, in the order of the files.
+fn load_all<F: Joined>(
+    args: &Train,
+    first: &Path,
+    options: &ReadOptions,
+    load: impl Fn(&Path, &ReadOptions) -> anyhow::Result<F>,
+) -> anyhow::Result<F> {
+    let mut rows = load(first, options)?;
+    for path in &args.more {
+        rows.join(load(path, options)?);
+    }
+    Ok(rows)
+}
+
+/// Says which labels have several spellings.
+fn tell_of_variants<'a>(labels: impl IntoIterator<Item = &'a str>) {
+    if let Some(text) = describe_variants(&label_variants(labels)) {
+        tell(["note", "注記"], &text);
+    }
+}
+
 /// A run that writes to a folder.
 struct Session<'a> {
     args: &'a Train,
@@ -247,6 +268,9 @@ impl<'a> Session<'a> {
         options.resume = args.resume;
         options.watch = args.watch.clone();
         options.crew = crate::crew();
+        let others = [args.valid.as_deref(), args.test.as_deref()];
+        let read = read_options(&args.reading, false)?;
+        options.source = args.data.as_deref().map(|path| Source::new(path, others, &read).with_files(&args.more));
         // Before there is a folder.
         options.check_watch(kind)?;
         options.check_from(kind)?;

@@ -1,7 +1,7 @@
 //! Training a predictor of a number for each text.
 
 use super::classify::{check_ngrams, next, scored_on, this_model};
-use super::{Session, check_watched, further};
+use super::{Session, check_watched, further, load_all};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Model, Train};
@@ -10,7 +10,7 @@ use crate::commands::read_options;
 use crate::progress::tell;
 use crate::report::{fit, right, sure_answers};
 use chumoku::ModelKind;
-use chumoku::data::{LabelOptions, ReadOptions, ScoredTexts, load_scores, thousands};
+use chumoku::data::{LabelOptions, ReadOptions, ScoredTexts, load_scores, options_like, thousands};
 use chumoku::lang::lang;
 use chumoku::train::{
     Known, NgramNumberOutcome, NumberScores, Source, SourceData, TrainingData, figure, network_name,
@@ -73,11 +73,13 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData<Meas
         return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let train = load(path, &options)?;
+    let mut numbers = options.clone();
+    numbers.numbers = true;
+    let train = load_all(args, path, &options_like(path, &args.more, &numbers)?, load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
+    let source = Some(Source::new(path, others, &options).with_files(&args.more));
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);

@@ -1,6 +1,6 @@
 //! Training a translator.
 
-use super::Session;
+use super::{Session, load_all};
 use crate::ExitCode;
 use crate::args::Train;
 use crate::commands::pictures::terminal_options;
@@ -52,7 +52,7 @@ fn data(args: &Train) -> anyhow::Result<(PairParts, [String; 2])> {
         return Ok((builtin::dates(DATES), ["date".into(), "ISO 8601".into()]));
     };
     let options = read_options(&args.reading, false)?;
-    let train = load(path, &options)?;
+    let train = load_all(args, path, &options, load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let names = train.names.clone();

@@ -19,11 +19,11 @@ use crate::tagger_network::{
 use crate::text::TextTokenizer;
 use crate::text_tagger::{Cut, TextTagger, units};
 use crate::train::further::begun;
-use crate::train::known::metrics;
 use crate::train::memory::{FORWARD, Footing, Held, evaluation_share};
 use crate::train::names::{label, network_sizes};
 use crate::train::parts::Learnt;
 use crate::train::run::{run, sha256_of_numbers};
+use crate::train::source::metrics;
 use crate::train::trainable::{Evaluation, Metric, Place, Trainable};
 use crate::train::{Event, FineTuning, Settings, Shape, TrainOptions, batches};
 use crate::{Result, stages, tr};
