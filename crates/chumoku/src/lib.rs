@@ -76,6 +76,7 @@ mod caution;
 pub mod compare;
 mod counted;
 mod crf;
+mod decision;
 pub mod doctor;
 mod error;
 pub mod explain;
@@ -119,6 +120,7 @@ pub use chumoku_text::{
 };
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;
+pub use decision::{Decision, Optimize};
 pub use error::{Error, Result};
 pub use label_blend::LabelBlend;
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_fingerprint};

@@ -52,6 +52,10 @@ pub(super) fn train<A: Target>(
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let mut ngrams =
         super::ngrams::fit(data, "baseline", (&options.set.ngrams(data), weights.as_deref()), stop, observe)?;
+    if options.from.is_none() && !options.resume {
+        let settings = (&options.set.ngrams(data), weights.as_deref());
+        super::offer::offer_to_stop(data, &ngrams.model, settings, stop, observe)?;
+    }
     // The network needs the memory more.
     ngrams.found.forget_texts();
     let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
@@ -90,6 +94,7 @@ pub(super) fn train<A: Target>(
         ngrams: Some(ngrams.scheme().clone()),
         precision: network.plan.settings.precision,
         caution: None,
+        decision: None,
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
         model: network.plan.model.clone(),
     };
