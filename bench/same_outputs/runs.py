@@ -142,6 +142,8 @@ def trained():
     for weights in ["balanced", "equal", "positive=5"]:
         yield train(f"weights-{weights}", f"rows.csv --class-weights {weights} --model ngrams --out weights-{weights.split('=')[0]}")
     yield train("weights-network", "form.csv --class-weights positive=2,negative=1 --epochs 1 --out weights-network")
+    yield train("optimize", "rows.csv --optimize macro-f1 --model ngrams --out optimize")
+    yield train("optimize-network", "form.csv --optimize macro-f1 --epochs 1 --out optimize-network")
     yield train("folds", "rows.csv --folds 3 --model ngrams --out folds")
     yield train("folds-network", "form.csv --folds 2 --epochs 1 --out folds-network")
     yield train("tune", "rows.csv --tune 3 --model ngrams --out tuned")
@@ -305,6 +307,7 @@ def predicted():
         yield run(f"info-{name}", f"info {name}")
         yield run(f"info-{name}-ja", f"info {name} --lang ja")
         yield run(f"info-{name}-json", f"info {name} --json")
+        yield run(f"info-{name}-report", f"info {name} --report")
         yield run(f"count-model-{name}", f"count --model {name} --length 7 --batch 2", has_layers)
         yield run(f"count-model-{name}-json", f"count --model {name} --json", has_layers)
         yield run(f"position-model-{name}", f"position --model {name} --length 6 --json -", has_positions)

@@ -138,6 +138,7 @@ def classifiers():
     for tokens in ["subwords", "characters", "words"]:
         estimator(f"classifier-{tokens}", chumoku.TextClassifier(tokens=tokens, precision="highest", **common), (texts, labels), test[0][:9])
     estimator("classifier-settings", chumoku.TextClassifier(settings="layers=1,width=32", folds=2, **common), (texts, labels), test[0][:9])
+    estimator("classifier-optimized", chumoku.TextClassifier(model="ngrams", optimize="macro_f1", **common), (texts, labels), test[0][:9])
     estimator("classifier-tuned", chumoku.TextClassifier(model="ngrams", tune=2, class_weight={"positive": 2.0}, **common), (texts, labels), test[0][:9])
     estimator("classifier-bert", chumoku.TextClassifier(from_pretrained="bert", freeze="embeddings", **common), (texts, labels), test[0][:9])
     estimator("classifier-lora", chumoku.TextClassifier(from_pretrained="bert", lora=2, **common), (texts, labels), test[0][:9])

@@ -78,6 +78,7 @@ mod caution;
 pub mod compare;
 mod counted;
 mod crf;
+mod decision;
 pub mod doctor;
 mod error;
 pub mod explain;
@@ -121,6 +122,7 @@ pub use chumoku_text::{
 };
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;
+pub use decision::{Decision, Optimize};
 pub use error::{Error, Result};
 pub use label_blend::LabelBlend;
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};

@@ -4,6 +4,7 @@ use crate::beside::{self, SideColumn};
 use crate::blend::Blend;
 use crate::caution::{Caution, SureLevels};
 use crate::data::{Example, LabelledText, ScoredText};
+use crate::decision::Decision;
 use crate::hierarchy::Hierarchy;
 use crate::inference::{Framed, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
@@ -21,7 +22,7 @@ use crate::params::Params;
 use crate::prediction::Prediction;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
 use crate::problem::Problem;
-use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, of_log_p};
+use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, largest, of_log_p};
 use crate::text::TextTokenizer;
 use crate::thresholds::Thresholds;
 use crate::{Error, Result, inference, stages, tr};
@@ -62,6 +63,9 @@ pub struct ModelConfig {
     /// When to say "I do not know"; none where there were no validation rows, or numbers are no levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<Caution>,
+    /// Which class is the answer; none if it is the most probable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
     /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
@@ -119,22 +123,25 @@ struct FineTuned {
     max_tokens: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caution: Option<Caution>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    decision: Option<Decision>,
     /// Whether texts are pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pairs: bool,
     vocabulary_sha256: String,
 }
 
-/// The answer by thresholds that were asked for or, without, by the tree that classes stand in; none where it is the most
-/// probable class.
+/// The answer by the caller's thresholds, else by the model's decision, else by the tree of the classes. None if the most
+/// probable class is the answer.
 pub(crate) fn answer(
     thresholds: Option<&Thresholds>,
-    tree: Option<&Hierarchy>,
+    (decision, tree): (Option<&Decision>, Option<&Hierarchy>),
     probabilities: &[f32],
 ) -> Option<usize> {
-    match thresholds {
-        Some(thresholds) => thresholds.class(probabilities),
-        None => tree.map(|tree| tree.answer(probabilities)),
+    match (thresholds, decision) {
+        (Some(thresholds), _) => thresholds.class(probabilities),
+        (None, Some(decision)) => Some(decision.class(probabilities)),
+        (None, None) => tree.map(|tree| tree.answer(probabilities)),
     }
 }
 
@@ -305,7 +312,8 @@ impl TextClassifier {
                 );
                 return Err(Error::NotFinite(problem));
             }
-            let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
+            let by_model = (self.config.decision.as_ref(), self.config.tree());
+            let answer = answer(self.thresholds.as_ref(), by_model, &probabilities);
             Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
         });
         each.into_iter().collect()
@@ -391,7 +399,12 @@ impl TextClassifier {
         let [attention, ngrams] =
             [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
         let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
-        let judged = rows.judged(&whole.1, &texts);
+        // Halves answer with their most probable classes: to be compared, so does the whole.
+        let plain: Vec<u32> = match self.config.decision {
+            Some(_) => predictions.iter().map(|p| largest(&p.probabilities)).collect(),
+            None => whole.1,
+        };
+        let judged = rows.judged(&plain, &texts);
         let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
         let sure = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
         let levels = tree.map_or_else(Vec::new, |tree| sure_levels(tree, &predictions, &rows.labels));
@@ -431,6 +444,7 @@ impl TextClassifier {
             precision: self.config.precision,
             max_tokens: self.config.max_tokens(),
             caution: self.config.caution.clone(),
+            decision: self.config.decision.clone(),
             pairs: self.config.reads_pairs(),
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
@@ -479,6 +493,7 @@ impl TextClassifier {
             ngrams: ngrams.as_ref().map(|ngrams| ngrams.scheme().clone()),
             precision: params.precision(),
             caution: ours.as_ref().and_then(|ours| ours.caution.clone()),
+            decision: ours.as_ref().and_then(|ours| ours.decision.clone()),
             max_tokens: Some(ours.map_or(limit, |ours| ours.max_tokens)),
             model: model.config().clone(),
         };
@@ -568,6 +583,7 @@ impl ModelConfig {
         check_labels(&self.labels)?;
         self.caution.as_ref().map_or(Ok(()), Caution::check)?;
         check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
+        self.decision.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
         if let Some(scheme) = &self.ngrams {
             beside::check(&scheme.columns, scheme.column_scale)?;
         }

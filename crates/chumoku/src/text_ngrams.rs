@@ -4,6 +4,7 @@
 use crate::beside::{self, SideColumn};
 use crate::caution::Caution;
 use crate::data::{Example, LabelledText, ScoredText};
+use crate::decision::Decision;
 use crate::hierarchy::Hierarchy;
 use crate::label_blend::log_sigmoid;
 use crate::lang::lang;
@@ -46,6 +47,9 @@ pub struct NgramClassifierConfig {
     /// When to say "I do not know"; none where there were no validation rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<Caution>,
+    /// Which class is the answer; none if it is the most probable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
     /// Which n-grams are read.
     pub ngrams: NgramScheme,
 }
@@ -76,6 +80,7 @@ impl NgramClassifierConfig {
         check_labels(&self.labels)?;
         self.caution.as_ref().map_or(Ok(()), Caution::check)?;
         check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
+        self.decision.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
         beside::check(&self.ngrams.columns, self.ngrams.column_scale)?;
         self.problem.check(self.labels.len(), self.hierarchy.as_ref())?;
         if let Some(network) = self.problem.questions().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
@@ -155,7 +160,8 @@ impl NgramClassifier {
                     (ngrams, log_softmax(&scaled).iter().map(|x| x.exp()).collect())
                 }
             };
-            let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
+            let by_model = (self.config.decision.as_ref(), self.config.tree());
+            let answer = answer(self.thresholds.as_ref(), by_model, &probabilities);
             Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let rows: Vec<&[f32]> = logits.chunks_exact(self.labels().len()).collect();

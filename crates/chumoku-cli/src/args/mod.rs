@@ -587,6 +587,9 @@ pub(crate) struct Info {
     /// The model folder; without it, about this machine
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
+    /// Print the whole report of the training: every class, the confusion matrix, calibration, all of --abstain
+    #[arg(long, requires = "model", conflicts_with = "json")]
+    pub(crate) report: bool,
     /// Print as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -223,7 +223,7 @@ fn labels(args: &Eval, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow
     let rows = [(this_model(), &scores)];
     writeln!(out, "{}{}", labels::comparison(&rows), report::label_levels(&rows))?;
     let thresholds = model.problem().labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
-    write!(out, "{}", report::several_labels(&scores, thresholds, "--json"))?;
+    write!(out, "{}", report::several_labels(&scores, thresholds, "--json", usize::MAX))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -106,6 +106,13 @@ impl Scores {
         self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
     }
 
+    /// The class that is found least often, if it is found in less than three quarters of its rows.
+    pub fn weakest(&self) -> Option<&ClassScore> {
+        const OFTEN: f64 = 0.75;
+        let missed = self.classes.iter().filter(|class| class.rows > 0 && class.recall < OFTEN);
+        missed.min_by(|a, b| a.recall.total_cmp(&b.recall))
+    }
+
     /// What must be said before any figure, if anything: that classes are never predicted.
     ///
     /// One line.

@@ -1,11 +1,12 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
+use super::comparison::{name_of_figure, shown_figure};
 use super::names::{network_name, network_sizes};
 use super::run::plan_json;
 use super::training::held_out;
 use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
-use crate::caution::{self, Caution, Step, SureLevels};
+use crate::caution::{self, Caution, Step, SureLevels, breach};
 use crate::lang::{lang, markdown};
 use crate::ngram::Answer;
 use crate::nn::Network;
@@ -125,7 +126,7 @@ const LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
 
 /// What `--abstain` does at the usual levels: its threshold, what that covers of the validation rows, and of these rows.
 ///
-/// Where classes stand in a tree, of each level.
+/// Where classes stand in a tree, of each level. A promise that these rows break says why.
 pub(super) fn promises(caution: Option<&Caution>, (sure, levels): (&[(f32, bool)], &[SureLevels])) -> Vec<Value> {
     let Some(caution) = caution else { return Vec::new() };
     if !levels.is_empty() {
@@ -142,6 +143,7 @@ pub(super) fn promises(caution: Option<&Caution>, (sure, levels): (&[(f32, bool)
                        "right": 1.0 - step.wrong as f64 / step.answered.max(1) as f64 },
             "covers": answered.len() as f64 / sure.len().max(1) as f64,
             "right": (!answered.is_empty()).then(|| right as f64 / answered.len() as f64),
+            "broken": breach(right, answered.len(), level),
         }))
     };
     LEVELS.into_iter().filter_map(of_level).collect()
@@ -321,6 +323,28 @@ pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> S
         );
     }
     card
+}
+
+/// The score without the test rows whose texts training had too, if it had some. `key` names the figure.
+pub(super) fn unseen_section(metrics: &Value, key: &str) -> String {
+    let rows = |scores: &Value| scores["rows"].as_u64().unwrap_or_default();
+    let unseen = rows(&metrics["unseen"]);
+    if unseen == 0 {
+        return String::new();
+    }
+    let of = |scores: &Value| shown_figure(key, scores[key].as_f64().unwrap_or_default());
+    let [all, without] = [of(&metrics["scores"]), of(&metrics["unseen"])];
+    let (leaked, name) = (rows(&metrics["scores"]).saturating_sub(unseen), name_of_figure(key));
+    tr!(
+        "\n\nTraining had the texts of {leaked} test rows too. Without them, the {name} is {without} ({unseen} rows) and not {all}.\n",
+        "\n\nテストデータのうち {leaked} 行は、テキストが学習データにもあります。それらを除いた {unseen} 行での{name}は {without} で、\
+         {all} ではありません。\n"
+    )
+}
+
+/// The entry `optimize` of `metrics.json`: scores with the decision, or without it where the model applies it.
+pub(super) fn decision_json(is_applied: bool, factors: &[f32], scores: &Scores) -> Value {
+    json!({ "for": "macro_f1", "applied": is_applied, "factors": factors, "scores": scores })
 }
 
 /// How the folder of a model of texts, or of pairs of them, is used.

@@ -1,12 +1,13 @@
 //! Training a classifier of one class a text: its two halves, what they are worth together, and the report.
 
-use super::card::{most_frequent_class, report_rows};
+use super::card::{decision_json, most_frequent_class, report_rows, unseen_section};
 use super::changes::changes_of;
 use super::classifier_task::Classify;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
 use super::names::{label, network_name};
 use super::network::Network;
+use super::recorded::with_encoder;
 use super::run::run;
 use super::state::Best;
 use super::strongest::{section, strongest};
@@ -14,12 +15,13 @@ use super::training::{Training, write_folder};
 use super::tuned::Tuned;
 use super::{Blend, Event, Scores, TrainOptions, TrainingData};
 use crate::caution::Caution;
+use crate::decision::{Decision, Optimize};
 use crate::models::Classifier;
 use crate::output::WorkFolder;
 use crate::problem::Problem;
 use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -62,6 +64,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
+    data.check_optimize(options.optimize)?;
     let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
@@ -123,6 +126,7 @@ fn from_scratch(
         precision: network.plan.settings.precision,
         max_tokens: None,
         caution: None,
+        decision: None,
         model: network.plan.model,
     };
     let params = ended.params();
@@ -145,21 +149,32 @@ struct Beside {
     tuned: Option<Tuned>,
 }
 
-/// Joins the two halves, by the validation rows.
-fn join(classifier: &mut TextClassifier, data: &TrainingData, weights: Option<&[f32]>) -> Result<()> {
+/// Joins the two halves, by the validation rows, and decides for the figure that was asked for. Returns the decision for
+/// macro-F1, for the report.
+fn join(
+    classifier: &mut TextClassifier,
+    data: &TrainingData,
+    weights: Option<&[f32]>,
+    optimize: Option<Optimize>,
+) -> Result<Option<Decision>> {
     let valid = classifier.predict(&data.valid.texts())?;
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
     classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels, weights);
+    let mut found = None;
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
         let of_row = |(attention, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(attention, Some(ngrams));
         let probabilities: Vec<Vec<f32>> = attention.iter().zip(&ngrams).map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
         let tree = data.hierarchy.as_ref();
-        classifier.config.caution = Some(Caution::of_classes(&probabilities, &data.valid.labels, &known, tree));
+        let labels = &data.valid.labels;
+        found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+        classifier.config.decision = found.clone().filter(|_| optimize.is_some());
+        let decision = classifier.config.decision.as_ref();
+        classifier.config.caution = Some(Caution::of_classes(&probabilities, labels, &known, (decision, tree)));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The model that [`train`] would make, not written anywhere but for checkpoints.
@@ -170,10 +185,26 @@ pub(super) fn predictor(
 ) -> Result<TextClassifier> {
     let (options, _, stop) = run;
     let Whole { mut classifier, ended, weights, found, .. } = halves::train(data, Problem::OneClass, run, observe)?;
-    join(&mut classifier, data, weights.as_deref())?;
+    join(&mut classifier, data, weights.as_deref(), options.optimize)?;
     let settings = (&options.set.ngrams(data), weights.as_deref());
     halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
     if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
+}
+
+/// Scores the model with the decision for macro-F1, or without it where it is the model's: the entry `optimize` of
+/// `metrics.json`.
+fn optimized(
+    decision: Decision,
+    classifier: &mut TextClassifier,
+    data: &TrainingData,
+    options: &TrainOptions,
+) -> Result<Value> {
+    let is_applied = classifier.config.decision.is_some();
+    let factors = decision.factors.clone();
+    let own = std::mem::replace(&mut classifier.config.decision, (!is_applied).then_some(decision));
+    let scores = classifier.scores(report_rows(data).0, options.seed);
+    classifier.config.decision = own;
+    Ok(decision_json(is_applied, &factors, &scores?.whole))
 }
 
 /// Blend, scores, and the folder's files.
@@ -186,7 +217,7 @@ fn finish(
 ) -> Result<Outcome> {
     let Whole { mut classifier, plan, ended, weights, found, seconds, worth, before } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
-    join(&mut classifier, data, weights.as_deref())?;
+    let decision = join(&mut classifier, data, weights.as_deref(), options.optimize)?;
     let settings = (&options.set.ngrams(data), weights.as_deref());
     halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
 
@@ -194,9 +225,15 @@ fn finish(
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
+    metrics["optimize"] =
+        decision.map_or(Ok(Value::Null), |decision| optimized(decision, &mut classifier, data, options))?;
+    if let Some(unseen) = data.unseen_test_rows() {
+        metrics["unseen"] = json!(classifier.scores(&unseen, options.seed)?.whole);
+    }
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
+    card += &unseen_section(&metrics, "accuracy");
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some(before) = &before
@@ -217,5 +254,6 @@ fn finish(
     let super::card::Report { whole, parts, from_scratch, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
     let advice = advice.sentence(network_name(classifier.config.model.body.network()), seconds, majority);
+    let advice = with_encoder(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
     Ok(Outcome { model: classifier, metrics, test: whole, parts, from_scratch, advice, best: state.best, interrupted })
 }

@@ -57,6 +57,9 @@ pub(super) fn train<A: Target>(
     task.footing = ngram_footing(data, super::ngrams::memory_of(data, settings), base);
     tell_memory(memory_of(&task), observe);
     let mut ngrams = super::ngrams::fit(data, "baseline", (settings, weights.as_deref()), stop, observe)?;
+    if options.from.is_none() && !options.resume {
+        super::offer::offer_to_stop(data, &ngrams.model, (settings, weights.as_deref()), stop, observe)?;
+    }
     // The network needs the memory more.
     ngrams.found.forget_texts();
     task.seconds_afterwards = ngrams.seconds;
@@ -91,6 +94,7 @@ pub(super) fn train<A: Target>(
         ngrams: Some(ngrams.scheme().clone()),
         precision: network.plan.settings.precision,
         caution: None,
+        decision: None,
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
         model: network.plan.model.clone(),
     };

@@ -7,7 +7,7 @@ use crate::beside::SideColumn;
 use crate::data::SpanUnit;
 use crate::hierarchy::{Hierarchy, Paths};
 use crate::lang::wording::thousands;
-use crate::model_folder::{self, Identity, METRICS, ModelKind, Snapshot, place_of, pretrained_kind, read_snapshot};
+use crate::model_folder::{self, Identity, ModelKind, Snapshot, pretrained_kind, read_snapshot};
 use crate::nn::Network;
 use crate::number::NumberScale;
 use crate::problem::Problem;

@@ -1,7 +1,7 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
 use super::beside::Worth;
-use super::card::{how_trained, promises, report_rows, risk_coverage};
+use super::card::{how_trained, promises, report_rows, risk_coverage, unseen_section};
 use super::changes::changes_of;
 use super::folds::cross_validate;
 use super::halves::{self, Whole};
@@ -115,11 +115,15 @@ impl Finished<'_> {
         let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
         metrics["folds"] = folds.into();
+        if let Some(unseen) = data.unseen_test_rows() {
+            metrics["unseen"] = json!(classifier.label_scores(&unseen, options.seed)?);
+        }
         metrics["abstain"] = promises(classifier.config.caution.as_ref(), (&sure, &[])).into();
         metrics["risk_coverage"] = json!(risk_coverage(&sure));
         metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
         metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
         let mut card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
+        card += &unseen_section(&metrics, "micro_f1");
         card += &section(&metrics["strongest_ngrams"]);
         worth.iter().for_each(|worth| card += &worth.section(&data.columns));
         if let Some(before) = before

@@ -39,6 +39,7 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "n-grams" => "n-gram",
         "baseline" => "比較対象",
         "fold" => "交差検証",
+        "offer" => "提案",
         "columns" => "列",
         "tune" => "調整",
         "trial" => "試行",

@@ -1,7 +1,7 @@
 //! Training n-grams alone to tell labels or a number: no network, no steps.
 
 use super::beside::Worth;
-use super::card::{data_section, promises, report_rows, risk_coverage, use_section};
+use super::card::{data_section, promises, report_rows, risk_coverage, unseen_section, use_section};
 use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
 use super::halves::LogOdds;
@@ -96,6 +96,11 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     metrics["abstain"] = promises(caution.as_ref(), (&sure, &[])).into();
     metrics["risk_coverage"] = json!(risk_coverage(&sure));
     metrics["strongest_ngrams"] = strongest(Some(&alone.model.ngrams), data);
+    if let Some(unseen) = data.unseen_test_rows() {
+        let predictions = alone.model.predict(&unseen.texts())?;
+        let known = (&data.labels[..], data.hierarchy.as_ref());
+        metrics["unseen"] = json!(problem.label_scores(&unseen, predictions, known, options.seed)?);
+    }
 
     let mut card = tr!("# Text classifier, {} labels\n\n", "# テキスト分類モデル（{} ラベル）\n\n", data.labels.len());
     card += &warned(test.warning());
@@ -112,6 +117,7 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     card += &super::labels::score_table(&names, (&test, std::slice::from_ref(&most_frequent)), part);
     card += &super::labels::label_table(&test, problem.labels());
     card += &data_section(data, options.seed);
+    card += &unseen_section(&metrics, "micro_f1");
     card += &limits();
     card += &use_section(data.reads_pairs());
     card += &section(&metrics["strongest_ngrams"]);
@@ -159,6 +165,10 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
     metrics["parts"] = json!({ "median": median });
     metrics["abstain"] = promises(caution.as_ref(), (&sure, &[])).into();
     metrics["risk_coverage"] = json!(risk_coverage(&sure));
+    if let Some(unseen) = data.unseen_test_rows() {
+        let predictions = alone.model.predict(&unseen.texts())?;
+        metrics["unseen"] = json!(problem.number_scores(&unseen, &predictions, options.seed)?.0);
+    }
 
     let mut card = tr!("# Predictor of a number for each text\n\n", "# テキストごとの数値の予測モデル\n\n");
     card += &warned(test.warning());
@@ -175,6 +185,7 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
     let names = [super::labels::this_model(), super::number::always_median()];
     card += &super::number::score_table(&names, (&test, std::slice::from_ref(&median)), part);
     card += &data_section(data, options.seed);
+    card += &unseen_section(&metrics, "mean_absolute_error");
     card += &limits();
     card += &use_section(data.reads_pairs());
     let Alone { model, .. } = alone.write(data, (options, out), &mut metrics, card)?;
@@ -213,6 +224,7 @@ fn train<A: Target>(
         hierarchy: data.hierarchy.clone(),
         scale: 1.0,
         caution,
+        decision: None,
         ngrams: ngrams.scheme().clone(),
     };
     let model = NgramClassifier { config, ngrams, thresholds: None };

@@ -2,13 +2,14 @@
 
 use super::beside::Worth;
 use super::card::{
-    class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
-    risk_coverage, score_table, this_model, use_section,
+    class_table, data_section, decision_json, heading, majority, most_frequent, most_frequent_class, promises,
+    report_rows, risk_coverage, score_table, this_model, unseen_section, use_section,
 };
 use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
 use super::memory::{Held, at_most};
 use super::names::label;
+use super::recorded::with_encoder;
 use super::run::tell_memory;
 use super::strongest::{section, strongest};
 use super::target::Target;
@@ -17,6 +18,7 @@ use super::tuned::Tuned;
 use super::{Blend, Event, Scores, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
+use crate::decision::Decision;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
@@ -63,6 +65,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
+    data.check_optimize(options.optimize)?;
     let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_ngram_classifier(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
@@ -78,6 +81,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let logits = chosen.logits_of(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
     let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights.as_deref()).attention;
+    let (mut found_decision, mut decision) = (None, None);
     let caution = (!data.valid.is_empty()).then(|| {
         let of_row = |log_p: &Vec<f32>| {
             let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
@@ -85,7 +89,10 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         };
         let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
         let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-        Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
+        let (labels, tree) = (&data.valid.labels, data.hierarchy.as_ref());
+        found_decision = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+        decision = found_decision.clone().filter(|_| options.optimize.is_some());
+        Caution::of_classes(&probabilities, labels, &known, (decision.as_ref(), tree))
     });
     let ngrams = refit(data, &chosen, found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
@@ -96,9 +103,10 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         hierarchy: data.hierarchy.clone(),
         scale,
         caution,
+        decision,
         ngrams: ngrams.scheme().clone(),
     };
-    let model = NgramClassifier { config, ngrams, thresholds: None };
+    let mut model = NgramClassifier { config, ngrams, thresholds: None };
     let (rows, scored_on) = report_rows(data);
     let test = model.scores(rows, options.seed)?;
     let predictions = model.predict(&rows.texts())?;
@@ -132,7 +140,18 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         "columns": worth.as_ref().map(|worth| worth.to_json(&data.columns)),
         "notes": data.notes,
     });
+    if let Some(found) = found_decision {
+        let (is_applied, factors) = (model.config.decision.is_some(), found.factors.clone());
+        let own = std::mem::replace(&mut model.config.decision, (!is_applied).then_some(found));
+        let scores = model.scores(rows, options.seed);
+        model.config.decision = own;
+        metrics["optimize"] = decision_json(is_applied, &factors, &scores?);
+    }
+    if let Some(unseen) = data.unseen_test_rows() {
+        metrics["unseen"] = json!(model.scores(&unseen, options.seed)?);
+    }
     let mut card = card(&model, data, [&test, &majority], options.seed);
+    card += &unseen_section(&metrics, "accuracy");
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some((figures, section)) = changes_of_ngrams(data, &model, options)? {
@@ -146,6 +165,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     }
     write_folder(out, files, &metrics, card)?;
     let advice = of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
+    let advice = with_encoder(advice, (options, 1.0 - test.accuracy), &data.train.texts);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
 

@@ -1,7 +1,7 @@
 //! What a folder remembers of the files that its model was trained on, so that they can be read again.
 
 use crate::data::{Format, LabelOptions, ReadOptions};
-use crate::model_folder::METRICS;
+use crate::model_folder::{METRICS, place_of};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

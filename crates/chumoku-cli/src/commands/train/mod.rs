@@ -109,6 +109,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
+    if args.optimize.is_some() && task != TaskName::Classify {
+        let problem = tr!(
+            "--optimize: only where each text has one class; leave it out, or give --task classify",
+            "--optimize: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
     if args.hierarchy.is_some() && !matches!(task, TaskName::Classify | TaskName::Labels) {
         let problem = tr!(
             "--hierarchy: only for classes and labels; leave it out, or give --task classify or --task labels",
@@ -260,6 +267,7 @@ impl<'a> Session<'a> {
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
+        options.optimize = args.optimize.map(Into::into);
         options.set = args.settings.clone().unwrap_or_default();
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
@@ -390,8 +398,8 @@ impl<'a> Session<'a> {
         let place = if interrupted { &self.folder.work } else { &self.folder.path };
         let time = duration(self.start.elapsed());
         let text = tr!(
-            "\ndone in {time}; the model is in {}\n",
-            "\n完了しました（{time}）。モデルは {} にあります\n",
+            "\ndone in {time}; the model is in {}",
+            "\n完了しました（{time}）。モデルは {} にあります",
             place.display()
         );
         say!("{text}");
