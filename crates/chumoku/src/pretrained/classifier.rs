@@ -3,12 +3,13 @@
 
 use super::config::{Config, encoder_of};
 use super::files;
-use super::sentence::place_of_encoder;
+use super::sentence::{Sentence, place_of_encoder};
 use super::static_vectors::static_vectors;
 use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
 use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
+use crate::nn::Pooling;
 use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
@@ -30,6 +31,8 @@ pub(crate) struct Origin {
     encoder: PretrainedEncoder,
     /// The names of the classifier's parameters.
     tensors: Vec<(String, Source)>,
+    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    pooling: Option<Pooling>,
     /// Files of the folder that are written again as they are.
     files: Vec<(&'static str, Vec<u8>)>,
 }
@@ -58,6 +61,8 @@ pub(crate) struct Start {
     /// The most tokens of a text, those around it included.
     pub(crate) limit: usize,
     folder: PathBuf,
+    /// How the folder pools tokens into the vector of a text, and whether it says so itself.
+    pub(crate) pooling: (Pooling, bool),
 }
 
 impl Origin {
@@ -66,7 +71,11 @@ impl Origin {
         let encoder = encoder_of(folder, &config)?;
         let values = config.object(folder)?.clone();
         let files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG])?;
-        Ok((Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files }, config))
+        let origin = Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files, pooling: None };
+        // A folder that says how its tokens are pooled was written by Chumoku; another value is refused with the rest.
+        let pooling = origin.config.get(OURS).and_then(|ours| ours.get("pooling")).cloned();
+        let pooling = pooling.and_then(|pooling| serde_json::from_value(pooling).ok());
+        Ok((if let Some(pooling) = pooling { origin.pooled(pooling) } else { origin }, config))
     }
 
     /// The kind of model, as the folder has it.
@@ -78,9 +87,26 @@ impl Origin {
         Names { tensors: &self.tensors, prefix: self.encoder.prefix }
     }
 
+    /// The same encoder with one linear layer on vectors that are pooled in this way, in place of the published head.
+    #[must_use]
+    pub(crate) fn pooled(mut self, pooling: Pooling) -> Origin {
+        let is_last = |name: &str| matches!(name, "head.weight" | "head.bias");
+        self.tensors.retain(|(name, _)| !name.starts_with("head.") || is_last(name));
+        Origin { pooling: Some(pooling), ..self }
+    }
+
+    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    pub(crate) fn pooling(&self) -> Option<Pooling> {
+        self.pooling
+    }
+
     /// The classifier for so many classes.
     pub(crate) fn classifier(&self, num_classes: usize) -> ClassifierConfig {
-        self.encoder.classifier(num_classes)
+        let published = self.encoder.classifier(num_classes);
+        match self.pooling {
+            Some(pooling) => ClassifierConfig { pooling, head_dense: None, head_dropout: 0.0, ..published },
+            None => published,
+        }
     }
 
     /// The encoder without a head.
@@ -163,7 +189,7 @@ impl Start {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub(crate) fn read(folder: &Path) -> Result<Start> {
-        let folder = place_of_encoder(folder)?;
+        let (given, folder) = (folder, place_of_encoder(folder)?);
         if static_vectors(&folder)?.is_some() {
             let problem = tr!(
                 "holds static vectors, which have no layers to train; start from an encoder (bert, modernbert …)",
@@ -178,7 +204,12 @@ impl Start {
         if !files::has(&folder, TOKENIZER) {
             origin.files.push((TOKENIZER, pretrained.to_json()?.into_bytes()));
         }
-        Ok(Start { origin, tokenizer: TextTokenizer::of_pretrained(pretrained)?, limit, folder })
+        let sentence = Sentence::read(given, config.encoder.d_model).ok();
+        let pooling = match sentence.as_ref().map(|sentence| (&sentence.pooling[..], sentence.is_said)) {
+            Some((&[pooling], is_said)) => (pooling, is_said),
+            _ => (Pooling::Mean, false),
+        };
+        Ok(Start { origin, tokenizer: TextTokenizer::of_pretrained(pretrained)?, limit, folder, pooling })
     }
 
     /// The parameters of a classifier that fine-tuning begins with: the folder's, those aside that `seed` decides because

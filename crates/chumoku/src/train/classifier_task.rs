@@ -13,6 +13,7 @@ use super::{Event, Plan, Rows, Settings, Shape, TrainingData, batches};
 use crate::inference::{self, Framed};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
+use crate::logistic::Regression;
 use crate::models::Classifier;
 use crate::ngram::{Answer, NgramModel};
 use crate::params::{Layout, Params};
@@ -21,6 +22,7 @@ use crate::text::TextTokenizer;
 use crate::text_classifier::TextClassifier;
 use crate::{Result, tr};
 use chumoku_kernels::Philox;
+use ndarray::Array2;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +55,8 @@ pub(super) struct Classify<'a, A = u32> {
     start: Option<&'a Start>,
     /// The model that is trained further, if one is.
     before: Option<&'a TextClassifier>,
+    /// The last layer, where it was solved.
+    head: Option<&'a Regression>,
     rows: &'a [Vec<u32>],
     valid_rows: Vec<Vec<u32>>,
     /// The tokenizer's file.
@@ -76,12 +80,18 @@ impl<'a, A: Target> Classify<'a, A> {
             tokenizer: &network.tokenizer,
             start: network.start.as_ref(),
             before: network.before.as_ref(),
+            head: network.head.as_ref(),
             rows: &network.rows,
             valid_rows: network.tokenizer.encode_all(&data.valid.texts())?,
             vocabulary: network.tokenizer.to_json()?,
             footing: Footing::default(),
             seconds_afterwards: 0.0,
         })
+    }
+
+    /// The logits of the validation rows.
+    pub(super) fn held_out_logits(&self, params: &Params<f32>) -> Result<Array2<f32>> {
+        inference::logits(self.model, params, self.framed(), &self.valid_rows)
     }
 
     fn framed(&self) -> Framed<'_> {
@@ -215,7 +225,17 @@ impl<A: Target> Trainable for Classify<'_, A> {
         let (Some(start), Some(fine_tuning)) = (self.start, &self.plan.fine_tuning) else {
             return Ok((begin(Params::init(self.layout(), seed)), String::new()));
         };
-        let params = begin(start.params(self.layout(), seed)?);
+        let mut params = begin(start.params(self.layout(), seed)?);
+        if let Some(head) = self.head {
+            for (name, _, range) in self.layout().iter() {
+                let to = &mut params.values_mut()[range];
+                match name {
+                    "head.weight" => to.iter_mut().zip(&head.weight).for_each(|(to, &w)| *to = w as f32),
+                    "head.bias" => to.iter_mut().zip(&head.bias).for_each(|(to, &b)| *to = b as f32),
+                    _ => {}
+                }
+            }
+        }
         let sha256 = sha256_of_numbers(params.values());
         Ok((fine_tuning.freeze.apply(&params, seed), sha256))
     }

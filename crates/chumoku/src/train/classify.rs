@@ -3,18 +3,20 @@
 use super::card::{most_frequent_class, report_rows};
 use super::changes::changes_of;
 use super::classifier_task::Classify;
+use super::few_rows::{self, Candidate, Choice, Few};
 use super::folds::cross_validate;
-use super::halves::{self, Whole};
+use super::halves::{self, Given, Whole};
 use super::names::{label, network_name};
 use super::network::Network;
-use super::run::run;
+use super::run::{Ended, run};
 use super::state::Best;
 use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, TrainOptions, TrainingData};
+use super::{Blend, Event, Freeze, Scores, TrainOptions, TrainingData};
 use crate::caution::Caution;
 use crate::models::Classifier;
+use crate::ngram::Found;
 use crate::problem::Problem;
 use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
@@ -39,6 +41,8 @@ pub struct Outcome {
     pub from_scratch: Option<Scores>,
     /// Which of the three predictors the figures advise to use, in one line.
     pub advice: String,
+    /// Which way of training was taken and why, in one line, where there was a choice.
+    pub choice: Option<String>,
     /// The best evaluation.
     pub best: Option<Best>,
     /// Whether it was stopped before its end.
@@ -65,13 +69,14 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         let test = train(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
-    let whole = halves::train(data, Problem::OneClass, (options, out, stop), observe)?;
+    let Trained { whole, few, choice } = trained(data, (options, out, stop), observe)?;
     let is_new = whole.classifier.origin.is_some() && whole.before.is_none();
     let from_scratch = match is_new && !whole.ended.interrupted {
         true => from_scratch(data, options, stop, observe)?,
         false => None,
     };
-    finish(data, (options, out, stop), whole, Beside { from_scratch, folds, tuned }, observe)
+    let beside = Beside { from_scratch, folds, tuned, choice };
+    finish(data, (options, out, stop), (whole, few), beside, observe)
 }
 
 /// Scores of the transformer that would have been trained from scratch, which shows what the pretrained encoder brought.
@@ -143,6 +148,68 @@ struct Beside {
     from_scratch: Option<Scores>,
     folds: Option<Value>,
     tuned: Option<Tuned>,
+    choice: Option<Choice>,
+}
+
+/// A predictor whose halves are trained, but not joined.
+struct Trained {
+    whole: Whole,
+    /// How they are joined, where cross-validation decided that.
+    few: Option<(Blend, Caution)>,
+    choice: Option<Choice>,
+}
+
+/// Trains both halves, in the way that is best on rows that had no part in the weights.
+fn trained(
+    data: &TrainingData,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Trained> {
+    let say = |choice: &Choice, observe: &mut dyn FnMut(Event<'_>)| {
+        observe(Event::Said(label("choice"), choice.sentence()));
+    };
+    if let Some(few) = few_rows::choose(data, options, stop, observe)? {
+        let Few { choice, data, blend, caution, c, network } = few;
+        say(&choice, observe);
+        let options = TrainOptions { epochs: choice.epochs().or(options.epochs), ..options.clone() };
+        let given = Given { c: Some(c), network };
+        let whole = halves::train(&data, Problem::OneClass, (&options, out, stop), given, observe)?;
+        return Ok(Trained { whole, few: Some((blend, caution)), choice: Some(choice) });
+    }
+    let candidate = Candidate::of(data, options, stop, observe)?;
+    if let (Some(Freeze::All), Some(_)) = (options.freeze, &candidate) {
+        let asked = candidate.map(|candidate| few_rows::asked(candidate, data));
+        let (network, choice) = asked.unzip();
+        choice.iter().for_each(|choice| say(choice, observe));
+        let given = Given { network, ..Given::default() };
+        let whole = halves::train(data, Problem::OneClass, (options, out, stop), given, observe)?;
+        return Ok(Trained { whole, few: None, choice });
+    }
+    let whole = halves::train(data, Problem::OneClass, (options, out, stop), Given::default(), observe)?;
+    let Some(candidate) = candidate.filter(|_| !whole.ended.interrupted && !data.valid.is_empty()) else {
+        return Ok(Trained { whole, few: None, choice: None });
+    };
+    let (whole, choice) = few_rows::compare(whole, candidate, data, options.seed)?;
+    say(&choice, observe);
+    Ok(Trained { whole, few: None, choice: Some(choice) })
+}
+
+/// Joins the two halves, as cross-validation found or else by the validation rows. The n-grams then learn from the
+/// validation rows too, if they have not yet.
+fn join_and_refit(
+    data: &TrainingData,
+    (classifier, few): (&mut TextClassifier, Option<(Blend, Caution)>),
+    (ended, found, weights): (&Ended, Found, Option<&[f32]>),
+    (options, stop): (&TrainOptions, &AtomicBool),
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<()> {
+    if let Some((blend, caution)) = few {
+        (classifier.config.blend, classifier.config.caution) = (blend, Some(caution));
+        return Ok(());
+    }
+    join(classifier, data, weights)?;
+    let settings = (&options.set.ngrams(data), weights);
+    halves::refit(classifier, data, found, settings, (ended, stop), observe)
 }
 
 /// Joins the two halves, by the validation rows.
@@ -169,10 +236,10 @@ pub(super) fn predictor(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<TextClassifier> {
     let (options, _, stop) = run;
-    let Whole { mut classifier, ended, weights, found, .. } = halves::train(data, Problem::OneClass, run, observe)?;
-    join(&mut classifier, data, weights.as_deref())?;
-    let settings = (&options.set.ngrams(data), weights.as_deref());
-    halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
+    let Trained { whole, few, .. } = trained(data, run, observe)?;
+    let Whole { mut classifier, ended, weights, found, .. } = whole;
+    let of_ngrams = (&ended, found, weights.as_deref());
+    join_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
     if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
 }
 
@@ -180,23 +247,27 @@ pub(super) fn predictor(
 fn finish(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    whole: Whole,
-    Beside { from_scratch, folds, tuned }: Beside,
+    (whole, few): (Whole, Option<(Blend, Caution)>),
+    Beside { from_scratch, folds, tuned, choice }: Beside,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
     let Whole { mut classifier, plan, ended, weights, found, seconds, worth, before } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
-    join(&mut classifier, data, weights.as_deref())?;
-    let settings = (&options.set.ngrams(data), weights.as_deref());
-    halves::refit(&mut classifier, data, found, settings, (&ended, stop), observe)?;
+    let of_ngrams = (&ended, found, weights.as_deref());
+    join_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
+    metrics["choice"] = choice.as_ref().map(Choice::to_json).into();
+    if let Some(figures) = choice.as_ref().and_then(Choice::held_out) {
+        metrics["valid"] = figures;
+    }
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
+    choice.iter().for_each(|choice| card += &choice.section());
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some(before) = &before
@@ -217,5 +288,16 @@ fn finish(
     let super::card::Report { whole, parts, from_scratch, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
     let advice = advice.sentence(network_name(classifier.config.model.body.network()), seconds, majority);
-    Ok(Outcome { model: classifier, metrics, test: whole, parts, from_scratch, advice, best: state.best, interrupted })
+    let choice = choice.map(|choice| choice.sentence());
+    Ok(Outcome {
+        model: classifier,
+        metrics,
+        test: whole,
+        parts,
+        from_scratch,
+        advice,
+        choice,
+        best: state.best,
+        interrupted,
+    })
 }

@@ -40,6 +40,7 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "baseline" => "比較対象",
         "fold" => "交差検証",
         "columns" => "列",
+        "choice" => "選択",
         "tune" => "調整",
         "trial" => "試行",
         "crew" => "分散",

@@ -6,6 +6,7 @@ use super::card::{
     risk_coverage, score_table, this_model, use_section,
 };
 use super::changes::changes_of_ngrams;
+use super::few_rows;
 use super::folds::cross_validate;
 use super::names::label;
 use super::strongest::{section, strongest};
@@ -68,23 +69,20 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let settings = (&options.set.ngrams(data), weights.as_deref());
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
+    let few = few_rows::of_ngrams(data, options, weights.as_deref(), stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
     }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
-    let logits = chosen.logits_of(&data.valid.texts());
-    let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
-    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights.as_deref()).attention;
-    let caution = (!data.valid.is_empty()).then(|| {
-        let of_row = |log_p: &Vec<f32>| {
-            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
-            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
-        };
-        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
-        let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-        Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
-    });
-    let ngrams = refit(data, &chosen, found, settings, stop, observe)?;
+    let c = few.as_ref().map(|few| few.c).or(c);
+    let (scale, caution) = match &few {
+        Some(few) => {
+            let (scale, caution) = few.calibrated(data, weights.as_deref());
+            (scale, Some(caution))
+        }
+        None => by_valid(data, &chosen, weights.as_deref()),
+    };
+    let ngrams = refit(data, (&chosen, c), found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -146,6 +144,23 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
 
+/// The scale of the scores, and when to say "I do not know", by the validation rows.
+fn by_valid(data: &TrainingData, chosen: &NgramModel, weights: Option<&[f32]>) -> (f32, Option<Caution>) {
+    let logits = chosen.logits_of(&data.valid.texts());
+    let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
+    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights).attention;
+    let caution = (!data.valid.is_empty()).then(|| {
+        let of_row = |log_p: &Vec<f32>| {
+            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
+            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
+        };
+        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
+        let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
+        Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
+    });
+    (scale, caution)
+}
+
 /// The model card.
 fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores; 2], seed: u64) -> String {
     let (rows, part) = report_rows(data);
@@ -163,9 +178,8 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     card += &score_table(rows.len(), part, &all);
     card += &super::levels::section(&all);
     card += &tr!(
-        "\nScores are multiplied by {:.2}, which was fitted on the validation rows, so the probabilities are calibrated on \
-         them.\n\n",
-        "\nスコアには、検証データで求めた係数 {:.2} を掛けます。確率は検証データで較正されています。\n\n",
+        "\nScores are multiplied by {:.2}, which was fitted on held-out rows, so the probabilities are calibrated on them.\n\n",
+        "\nスコアには、学習から除いた行で求めた係数 {:.2} を掛けます。確率はその行で較正されています。\n\n",
         model.config().scale
     );
     card += &class_table(test);
@@ -262,10 +276,10 @@ fn with_columns<A>(config: &NgramConfig, data: &TrainingData<A>) -> NgramConfig 
     config
 }
 
-/// The model once more, with the penalty that was chosen, on training and validation rows.
+/// The model once more, with the given C or the one that was chosen, on training and validation rows.
 pub(super) fn refit<A: Target>(
     data: &TrainingData<A>,
-    chosen: &NgramModel,
+    (chosen, c): (&NgramModel, Option<f32>),
     found: Found,
     (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
@@ -274,7 +288,7 @@ pub(super) fn refit<A: Target>(
     let _stage = stages::begin(stages::NGRAMS);
     let mut config = with_columns(config, data);
     config.scheme.column_scale = chosen.scheme().column_scale;
-    let c = chosen.report().map_or(config.c_without_validation, |report| report.c);
+    let c = c.or(chosen.report().map(|report| report.c)).unwrap_or(config.c_without_validation);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
     let num_classes = data.labels.len();
@@ -283,7 +297,7 @@ pub(super) fn refit<A: Target>(
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 
-fn train<A: Target>(
+pub(super) fn train<A: Target>(
     data: &NgramData<'_, A>,
     config: &NgramConfig,
     found: Found,

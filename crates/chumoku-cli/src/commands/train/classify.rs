@@ -268,6 +268,9 @@ fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) 
         );
         writeln!(out, "{text}")?;
     }
+    if let Some(choice) = &outcome.choice {
+        writeln!(out, "{}\n", report::filled(choice))?;
+    }
     let name = place.display();
     if is_builtin {
         let text = held_out(data, outcome)?;
