@@ -12,7 +12,7 @@
 use crate::{Error, Result};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
-use ndarray::{Array1, Array2, ArrayView2, Axis, s};
+use ndarray::{Array1, Array2, ArrayView2, Axis, Slice};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// ε above.
@@ -167,7 +167,7 @@ impl Regression {
         let mut worse = 0;
         for c in GRID {
             // Each split begins where it was at the value of C before.
-            let found = parallel::map_indices(parts.len(), |split| {
+            let found = parallel::map_indices(parts.len(), |split| -> Result<(Vec<Vec<f32>>, Regression)> {
                 let (vectors, labels, judged) = &parts[split];
                 let part = Rows { vectors: vectors.view(), labels, ..*rows };
                 let found = Regression::solve(&part, c, at[split].as_ref(), (ROUGH_TOLERANCE, stop))?;
@@ -175,7 +175,7 @@ impl Regression {
             });
             let mut log_p = Vec::new();
             for (split, found) in found.into_iter().enumerate() {
-                let (of_split, found): (Vec<Vec<f32>>, Regression) = found?;
+                let (of_split, found) = found?;
                 log_p.extend(of_split);
                 at[split] = Some(found);
             }
@@ -253,7 +253,7 @@ impl Rows<'_> {
         let size = rows.div_ceil(MOST_BLOCKS).max(ROWS_PER_BLOCK);
         let parts = parallel::map_indices(rows.div_ceil(size), |block| {
             let range = block * size..rows.min((block + 1) * size);
-            let x = self.vectors.slice(s![range.clone(), ..]).mapv(f64::from);
+            let x = self.vectors.slice_axis(Axis(0), Slice::from(range.clone())).mapv(f64::from);
             let mut scores = x.dot(&weight.t()) + &bias;
             let mut loss = 0.0;
             for (mut row, &label) in scores.rows_mut().into_iter().zip(&self.labels[range]) {
@@ -412,9 +412,8 @@ mod tests {
         };
         let right = |found: &Chosen, labels: &[u32]| {
             let judged = splits.iter().flat_map(|[_, judged]| judged);
-            let is_right = |(row, log_p): &(&usize, &Vec<f32>)| {
-                (0..3).all(|k| log_p[k] <= log_p[labels[**row] as usize])
-            };
+            let is_right =
+                |(row, log_p): &(&usize, &Vec<f32>)| (0..3).all(|k| log_p[k] <= log_p[labels[**row] as usize]);
             judged.zip(&found.log_p).filter(is_right).count()
         };
         let clear = choose(&labels);

@@ -254,6 +254,8 @@ fn finish(
     let Whole { mut classifier, plan, ended, weights, found, seconds, worth, before } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     let of_ngrams = (&ended, found, weights.as_deref());
+    // Without validation rows no epoch is known to be the best.
+    let best = state.best.filter(|_| few.is_none());
     join_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
@@ -289,15 +291,5 @@ fn finish(
     let majority = &data.labels[most_frequent_class(data)];
     let advice = advice.sentence(network_name(classifier.config.model.body.network()), seconds, majority);
     let choice = choice.map(|choice| choice.sentence());
-    Ok(Outcome {
-        model: classifier,
-        metrics,
-        test: whole,
-        parts,
-        from_scratch,
-        advice,
-        choice,
-        best: state.best,
-        interrupted,
-    })
+    Ok(Outcome { model: classifier, metrics, test: whole, parts, from_scratch, advice, choice, best, interrupted })
 }

@@ -24,7 +24,7 @@ use crate::scoring::{Difference, largest, mean_loss, quick_scores};
 use crate::{Error, Result, tr, usual_step};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
-use ndarray::Array2;
+use ndarray::{Array2, Axis};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -190,7 +190,7 @@ impl Candidate {
         };
         let chosen = Regression::choose(&rows, &splits, stop)?;
         let rows =
-            logistic::Rows { vectors: vectors.slice(ndarray::s![..trained, ..]), labels: &labels[..trained], ..rows };
+            logistic::Rows { vectors: vectors.view().split_at(Axis(0), trained).0, labels: &labels[..trained], ..rows };
         let mut head = Regression::fit(&rows, chosen.c, stop)?;
         head.weight *= scale * chosen.scale;
         head.bias *= chosen.scale;
@@ -419,7 +419,8 @@ struct StepFolds {
 }
 
 impl StepFolds {
-    /// Trains a network for each fold. Where the plan may stop early, all stop after the epoch of the least loss.
+    /// Trains a network for each fold. Unless the caller says how many epochs, or the plan goes through all of them, the
+    /// epoch of the least loss is the last one.
     fn of(
         data: &TrainingData,
         options: &TrainOptions,
@@ -427,7 +428,7 @@ impl StepFolds {
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<StepFolds> {
         let settings = Network::new(data, options)?.plan.settings;
-        let may_stop = settings.patience < settings.epochs;
+        let may_stop = options.epochs.is_none() && settings.patience < settings.epochs;
         let kept = if may_stop { settings.epochs as usize } else { 1 };
         let mut by_epoch: Vec<LogP> = vec![vec![Vec::new(); data.train.len()]; kept];
         let options = TrainOptions { epochs: Some(settings.epochs), crew: None, watch: None, ..options.clone() };
