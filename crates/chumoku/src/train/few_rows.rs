@@ -569,3 +569,53 @@ impl Choice {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    /// Log-probabilities of three classes: rows of which `is_right` says so lean to their label, the others to the next class.
+    fn leaning(labels: &[u32], is_right: impl Fn(usize) -> bool) -> LogP {
+        let of_row = |(row, &label): (usize, &u32)| {
+            let class = if is_right(row) { label } else { (label + 1) % 3 };
+            log_softmax(&[0, 1, 2].map(|k| if k == class { 1.0 } else { 0.0 }))
+        };
+        labels.iter().enumerate().map(of_row).collect()
+    }
+
+    #[test]
+    fn fine_tuning_must_be_clearly_better_than_the_regression() {
+        let labels: Vec<u32> = (0..100).map(|row| row % 3).collect();
+        let regression = leaning(&labels, |row| row % 10 < 6);
+        let better = |share: usize| better(&leaning(&labels, |row| row % 10 < share), &regression, &labels);
+        assert_eq!([5, 6, 7, 9].map(better), [Way::Regression, Way::Regression, Way::FineTuning, Way::FineTuning]);
+        // Right on other rows, and on one more in all: that is chance.
+        let others = leaning(&labels, |row| row % 10 >= 4 || row == 0);
+        assert_eq!(super::better(&others, &regression, &labels), Way::Regression);
+    }
+
+    #[test]
+    fn a_half_joins_the_other_only_if_the_loss_falls_clearly() {
+        let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
+        let random = Philox::new(5, 1);
+        let noise: LogP = (0..90).map(|row| log_softmax(&[0, 1, 2].map(|k| random.normal(8 * row + k)))).collect();
+        let right = leaning(&labels, |row| row % 10 != 0);
+        let of_network = join([&noise, &right], &labels, None, false);
+        assert!(of_network.attention == 0.0 && of_network.ngrams > 0.5, "{of_network:?}");
+        let of_ngrams = join([&right, &noise], &labels, None, true);
+        assert!(of_ngrams.ngrams == 0.0 && of_ngrams.attention > 0.5, "{of_ngrams:?}");
+        // Each knows half of the rows, and says nothing of the others.
+        let half = |odd: bool| -> LogP {
+            let says = |row: usize| if (row % 2 == 1) == odd { 2.0 } else { 0.0 };
+            let of_row = |(row, &label): (usize, &u32)| {
+                log_softmax(&[0, 1, 2].map(|k| if k == label { says(row) } else { 0.0 }))
+            };
+            labels.iter().enumerate().map(of_row).collect()
+        };
+        for first in [false, true] {
+            let both = join([&half(false), &half(true)], &labels, None, first);
+            assert!(both.attention > 0.5 && both.ngrams > 0.5, "{both:?}");
+        }
+    }
+}
