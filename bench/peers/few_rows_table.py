@@ -50,7 +50,11 @@ def vectors(arguments, texts):
 
 def peers(arguments, folder, of_test):
     """Accuracy of scikit-learn's regressions on the vectors of a draw."""
+    import warnings
+
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+
+    warnings.simplefilter("ignore", FutureWarning)
 
     train, test = (labelled.read(folder / f"{part}.tsv") for part in ("train", "test"))
     name = folder.name.rsplit("-", 2)[0]

@@ -85,7 +85,7 @@ pub(crate) fn logits(
     by_window(framed, rows, classes, |ids, offsets| Ok(model.logits(params, ids, offsets)?))
 }
 
-/// The vectors of each text that the head of a classifier is given, as [`logits`] makes their logits: (texts, width).
+/// The vectors of each text that the last layer of a classifier is given, as [`logits`] makes their logits: (texts, width).
 pub(crate) fn vectors(
     model: &Classifier,
     params: &Params<f32>,

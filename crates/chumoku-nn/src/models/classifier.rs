@@ -172,7 +172,7 @@ impl Classifier {
         })
     }
 
-    /// The vector of each sequence that the head is given.
+    /// The vector of each sequence that the last layer is given.
     ///
     /// # Shapes
     /// `ids` (tokens,) in the sequences of `offsets` → vectors (sequences, width of the body).
@@ -180,7 +180,9 @@ impl Classifier {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn vectors<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        self.in_groups(ids, offsets, self.config.body.width(), |ids, offsets| self.pooled(p, ids, offsets))
+        self.in_groups(ids, offsets, self.config.body.width(), |ids, offsets| {
+            self.head.vectors(p, self.pooled(p, ids, offsets)?)
+        })
     }
 
     /// Calls `f` for groups of sequences that stay in a core's cache, and joins the rows that it returns, `width` wide.

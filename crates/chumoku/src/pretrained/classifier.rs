@@ -9,7 +9,7 @@ use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
 use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
-use crate::nn::Pooling;
+use crate::nn::{DenseHead, HeadActivation, NormKind, Pooling};
 use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
@@ -23,6 +23,14 @@ use std::sync::Arc;
 
 /// The key of `config.json` under which a fine-tuned model has what is ours.
 pub(super) const OURS: &str = "chumoku";
+
+/// Vectors get one length by the layers that heads have: a small multiple of the vector, whose tanh is as good as itself,
+/// and then RMS norm. The factor is a power of two, and ε is small beside the square of what it makes.
+const DENSE: &str = "head.dense.weight";
+const NORM: &str = "head.norm.weight";
+const FACTOR: f32 = 1.0 / 4096.0;
+const EPSILON: f64 = 1e-15;
+const LINEAR: DenseHead = DenseHead { activation: HeadActivation::Tanh, bias: false, norm: None };
 
 /// The form in which a classifier was published, and in which it is written again.
 #[derive(Clone, Debug)]
@@ -87,11 +95,15 @@ impl Origin {
         Names { tensors: &self.tensors, prefix: self.encoder.prefix }
     }
 
-    /// The same encoder with one linear layer on vectors that are pooled in this way, in place of the published head.
+    /// The same encoder with one linear layer on vectors that are pooled in this way and have one length, in place of the
+    /// published head.
     #[must_use]
     pub(crate) fn pooled(mut self, pooling: Pooling) -> Origin {
         let is_last = |name: &str| matches!(name, "head.weight" | "head.bias");
         self.tensors.retain(|(name, _)| !name.starts_with("head.") || is_last(name));
+        for name in [DENSE, NORM] {
+            self.tensors.push((name.into(), Source::Whole(name.into())));
+        }
         Origin { pooling: Some(pooling), ..self }
     }
 
@@ -104,7 +116,10 @@ impl Origin {
     pub(crate) fn classifier(&self, num_classes: usize) -> ClassifierConfig {
         let published = self.encoder.classifier(num_classes);
         match self.pooling {
-            Some(pooling) => ClassifierConfig { pooling, head_dense: None, head_dropout: 0.0, ..published },
+            Some(pooling) => {
+                let head_dense = DenseHead { norm: Some((NormKind::Rms, EPSILON)), ..LINEAR };
+                ClassifierConfig { pooling, head_dense: Some(head_dense), head_dropout: 0.0, ..published }
+            }
             None => published,
         }
     }
@@ -220,10 +235,20 @@ impl Start {
     pub(crate) fn params(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
         let role = |name: &str| match name {
             "head.weight" | "head.bias" => Role::New,
+            DENSE | NORM if self.origin.pooling.is_some() => Role::New,
             name if name.starts_with("head.") => Role::Welcome,
             _ => Role::Needed,
         };
-        self.fill(layout, seed, role)
+        let mut params = self.fill(layout, seed, role)?;
+        if self.origin.pooling.is_some() {
+            for (name, shape, range) in layout.iter().filter(|(name, ..)| *name == DENSE) {
+                debug_assert_eq!((name, shape[0]), (DENSE, shape[1]));
+                let matrix = &mut params.values_mut()[range];
+                matrix.fill(0.0);
+                matrix.iter_mut().step_by(shape[1] + 1).for_each(|x| *x = FACTOR);
+            }
+        }
+        Ok(params)
     }
 
     /// The same of a model whose head, all that begins with `head.`, is another than the folder's.

@@ -39,6 +39,11 @@ const FOLDS: usize = 5;
 /// Folds of networks that take steps.
 const FOLDS_OF_STEPS: usize = 3;
 
+/// Standard errors by which the loss must fall before the second half of a predictor counts, and nats in all: a dozen rows
+/// agree by chance.
+const ERRORS: f64 = 2.0;
+const NATS: f64 = 5.0;
+
 /// Log-probabilities of the classes, of each row.
 type LogP = Vec<Vec<f32>>;
 
@@ -324,8 +329,7 @@ fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
     right as f64 / labels.len().max(1) as f64
 }
 
-/// The weights of the halves: one half alone, and the other beside it only if the loss falls by more than its standard
-/// error.
+/// The weights of the halves: one half alone, and the other beside it only if the loss falls clearly.
 fn join([network, ngrams]: [&LogP; 2], labels: &[u32], weights: Option<&[f32]>, is_network_first: bool) -> Blend {
     let both = Blend::fit(network, ngrams, labels, weights);
     let first = if is_network_first { network } else { ngrams };
@@ -345,7 +349,8 @@ fn join([network, ngrams]: [&LogP; 2], labels: &[u32], weights: Option<&[f32]>, 
     let rows = gains.len().max(1) as f64;
     let mean = gains.iter().sum::<f64>() / rows;
     let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (rows - 1.0).max(1.0);
-    if mean > (variance / rows).sqrt() { both } else { alone }
+    let is_clear = mean > ERRORS * (variance / rows).sqrt() && mean * rows > NATS;
+    if is_clear { both } else { alone }
 }
 
 impl NgramFolds {
@@ -527,13 +532,19 @@ impl Choice {
         ];
         let figures = ways.iter().filter_map(|(name, share)| Some(format!("{name} {}", percent((*share)?))));
         let figures = figures.collect::<Vec<_>>().join(lang().pick(", ", "、"));
-        let taken = match (self.taken, self.joined) {
-            (Way::Scratch, Some((Blend { attention: 0.0, .. }, ..))) => {
-                lang().pick("the n-grams decide alone", "n-gram だけで判断します")
+        let way = match self.taken {
+            Way::Scratch => lang().pick("the network is used", "ネットワークを使います"),
+            Way::FineTuning => lang().pick("fine-tuning is taken", "ファインチューニングを採用しました"),
+            Way::Regression => lang().pick("the regression is taken", "回帰を採用しました"),
+        };
+        let taken = match self.joined {
+            Some((Blend { attention: 0.0, .. }, ..)) => {
+                lang().pick("the n-grams decide alone", "n-gram だけで判断します").to_owned()
             }
-            (Way::Scratch, _) => lang().pick("network and n-grams together", "ネットワークと n-gram を併用します"),
-            (Way::FineTuning, _) => lang().pick("fine-tuning is taken", "ファインチューニングを採用しました"),
-            (Way::Regression, _) => lang().pick("the regression is taken", "回帰を採用しました"),
+            Some((Blend { ngrams, .. }, ..)) if ngrams > 0.0 => {
+                tr!("{way} with the n-grams beside it", "{way}。n-gram も併用します")
+            }
+            _ => way.to_owned(),
         };
         tr!("{taken}, {how}: {figures}", "{taken}（{how}: {figures}）")
     }
