@@ -54,14 +54,15 @@ fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
     };
     let said = run("one", "1");
     let told = said.stdout.replace('\n', " ");
-    assert!(told.contains("the n-grams decide alone, by cross-validation over 60 rows"), "{told}");
+    assert!(told.contains("the n-grams decide almost alone, by cross-validation over 60 rows"), "{told}");
     let found = metrics(&place, "one");
     let choice = &found["choice"];
     assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
     // All rows judged, none but those of the test file was left out of training.
     let rows = |part: &str| found["rows"][part].as_u64().unwrap();
     assert_eq!(choice["rows"].as_u64(), Some(rows("train") + rows("valid")));
-    assert_eq!(found["blend"]["attention"], 0.0);
+    let [network, ngrams] = ["attention", "ngrams"].map(|half| found["blend"][half].as_f64().unwrap());
+    assert!(network < 0.12 * ngrams, "{}", found["blend"]);
     assert_eq!(found["accuracy"], found["parts"]["ngrams"]["accuracy"]);
     assert!(found["accuracy"].as_f64() > Some(0.9), "{}", found["accuracy"]);
     assert!(found["valid"]["log_loss"].as_f64() < Some(0.6), "{}", found["valid"]);
@@ -71,7 +72,7 @@ fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
     }
     let japanese = [&TRAIN[..], &["--out", "three", "--epochs", "1", "--lang", "ja"]].concat();
     let said = place.run(&japanese).ok().stdout;
-    assert!(said.contains("交差検証") && said.contains("n-gram だけで判断します"), "{said}");
+    assert!(said.contains("交差検証") && said.contains("ほぼ n-gram だけで判断します"), "{said}");
 }
 
 #[test]

@@ -169,11 +169,11 @@ fn trained(
         observe(Event::Said(label("choice"), choice.sentence()));
     };
     if let Some(few) = few_rows::choose(data, options, stop, observe)? {
-        let Few { choice, data, blend, caution, c, network } = few;
+        let Few { choice, data: all, blend, caution, c, network } = few;
         say(&choice, observe);
         let options = TrainOptions { epochs: choice.epochs().or(options.epochs), ..options.clone() };
-        let given = Given { c: Some(c), network };
-        let whole = halves::train(&data, Problem::OneClass, (&options, out, stop), given, observe)?;
+        let given = Given { c: Some(c), network, watched: Some(&data.valid) };
+        let whole = halves::train(&all, Problem::OneClass, (&options, out, stop), given, observe)?;
         return Ok(Trained { whole, few: Some((blend, caution)), choice: Some(choice) });
     }
     let candidate = Candidate::of(data, options, stop, observe)?;

@@ -43,6 +43,8 @@ const FOLDS_OF_STEPS: usize = 3;
 /// agree by chance.
 const ERRORS: f64 = 2.0;
 const NATS: f64 = 5.0;
+/// What a network from scratch counts where it is of no clear use: its share of the weights.
+const LEAST_SHARE: f32 = 0.1;
 
 /// Log-probabilities of the classes, of each row.
 type LogP = Vec<Vec<f32>>;
@@ -74,8 +76,18 @@ pub(super) struct Choice {
     folds: usize,
     /// The most passes of the network, where it takes steps and cross-validation decided how many.
     epochs: Option<u64>,
-    /// How the halves are joined, where cross-validation decided that, and the macro-F1 and the mean loss of the rows then.
-    joined: Option<(Blend, f64, f64)>,
+    /// How the halves are joined, where cross-validation decided that.
+    joined: Option<Joined>,
+}
+
+/// How the halves of a predictor are joined, and how good they are together.
+#[derive(Clone, Copy, Debug)]
+struct Joined {
+    blend: Blend,
+    /// Whether the second half is clearly of use.
+    are_both_used: bool,
+    macro_f1: f64,
+    log_loss: f64,
 }
 
 /// What cross-validation decides of a predictor.
@@ -253,7 +265,7 @@ pub(super) fn choose(
         (_, Some(steps)) => steps.log_p.clone(),
         _ => Vec::new(),
     };
-    let blend = join([&log_p, &ngrams.log_p], labels, weights.as_deref(), taken != Way::Scratch);
+    let (blend, are_both_used) = join([&log_p, &ngrams.log_p], labels, weights.as_deref(), taken != Way::Scratch);
     let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
     let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
     let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
@@ -268,7 +280,7 @@ pub(super) fn choose(
         rows: labels.len(),
         folds: FOLDS,
         epochs: steps.as_ref().map(|steps| steps.epochs).filter(|_| taken != Way::Regression),
-        joined: Some((blend, macro_f1, mean_loss(&logs, labels))),
+        joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels) }),
     };
     let network = candidate.filter(|_| taken == Way::Regression).map(|candidate| candidate.network);
     Ok(Some(Few { choice, data: merged, blend, caution, c: ngrams.c, network }))
@@ -329,15 +341,22 @@ fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
     right as f64 / labels.len().max(1) as f64
 }
 
-/// The weights of the halves: one half alone, and the other beside it only if the loss falls clearly.
-fn join([network, ngrams]: [&LogP; 2], labels: &[u32], weights: Option<&[f32]>, is_network_first: bool) -> Blend {
+/// The weights of the halves, and whether both are used: a pretrained network alone, or n-grams almost alone, and the other
+/// half beside it only if the loss falls clearly.
+fn join(
+    [network, ngrams]: [&LogP; 2],
+    labels: &[u32],
+    weights: Option<&[f32]>,
+    is_network_first: bool,
+) -> (Blend, bool) {
     let both = Blend::fit(network, ngrams, labels, weights);
-    let first = if is_network_first { network } else { ngrams };
-    let scale = Blend::fit(first, &[], labels, weights).attention;
-    let alone = match is_network_first {
-        true => Blend { attention: scale, ngrams: 0.0 },
-        false => Blend { attention: 0.0, ngrams: scale },
+    let share = if is_network_first { 1.0 } else { LEAST_SHARE };
+    let of_row = |(a, n): (&Vec<f32>, &Vec<f32>)| -> Vec<f32> {
+        log_softmax(&a.iter().zip(n).map(|(a, n)| share * a + (1.0 - share) * n).collect::<Vec<_>>())
     };
+    let first: LogP = network.iter().zip(ngrams).map(of_row).collect();
+    let scale = Blend::fit(&first, &[], labels, weights).attention;
+    let alone = Blend { attention: scale * share, ngrams: scale * (1.0 - share) };
     let counts = |label: u32| weights.map_or(1.0, |weights| f64::from(weights[label as usize]));
     let gains: Vec<f64> = (0..labels.len())
         .map(|row| {
@@ -350,7 +369,7 @@ fn join([network, ngrams]: [&LogP; 2], labels: &[u32], weights: Option<&[f32]>, 
     let mean = gains.iter().sum::<f64>() / rows;
     let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (rows - 1.0).max(1.0);
     let is_clear = mean > ERRORS * (variance / rows).sqrt() && mean * rows > NATS;
-    if is_clear { both } else { alone }
+    if is_clear { (both, true) } else { (alone, false) }
 }
 
 impl NgramFolds {
@@ -538,10 +557,13 @@ impl Choice {
             Way::Regression => lang().pick("the regression is taken", "回帰を採用しました"),
         };
         let taken = match self.joined {
-            Some((Blend { attention: 0.0, .. }, ..)) => {
+            Some(Joined { blend: Blend { attention: 0.0, .. }, .. }) => {
                 lang().pick("the n-grams decide alone", "n-gram だけで判断します").to_owned()
             }
-            Some((Blend { ngrams, .. }, ..)) if ngrams > 0.0 => {
+            Some(Joined { are_both_used: false, .. }) if self.taken == Way::Scratch => {
+                lang().pick("the n-grams decide almost alone", "ほぼ n-gram だけで判断します").to_owned()
+            }
+            Some(Joined { are_both_used: true, blend: Blend { ngrams, .. }, .. }) if ngrams > 0.0 => {
                 tr!("{way} with the n-grams beside it", "{way}。n-gram も併用します")
             }
             _ => way.to_owned(),
@@ -551,7 +573,7 @@ impl Choice {
 
     /// The macro-F1 and the mean loss of rows that had no part in the weights, where cross-validation joined the halves.
     pub(super) fn held_out(&self) -> Option<Value> {
-        self.joined.map(|(_, macro_f1, log_loss)| json!({ "macro_f1": macro_f1, "log_loss": log_loss }))
+        self.joined.map(|joined| json!({ "macro_f1": joined.macro_f1, "log_loss": joined.log_loss }))
     }
 
     /// The section of the model card.
@@ -612,10 +634,10 @@ mod tests {
         let random = Philox::new(5, 1);
         let noise: LogP = (0..90).map(|row| log_softmax(&[0, 1, 2].map(|k| random.normal(8 * row + k)))).collect();
         let right = leaning(&labels, |row| row % 10 != 0);
-        let of_network = join([&noise, &right], &labels, None, false);
-        assert!(of_network.attention == 0.0 && of_network.ngrams > 0.5, "{of_network:?}");
-        let of_ngrams = join([&right, &noise], &labels, None, true);
-        assert!(of_ngrams.ngrams == 0.0 && of_ngrams.attention > 0.5, "{of_ngrams:?}");
+        let (of_ngrams, are_both_used) = join([&noise, &right], &labels, None, false);
+        assert!(!are_both_used && of_ngrams.attention < 0.12 * of_ngrams.ngrams, "{of_ngrams:?}");
+        let (of_network, are_both_used) = join([&right, &noise], &labels, None, true);
+        assert!(!are_both_used && of_network.ngrams == 0.0 && of_network.attention > 0.5, "{of_network:?}");
         // Each knows half of the rows, and says nothing of the others.
         let half = |odd: bool| -> LogP {
             let says = |row: usize| if (row % 2 == 1) == odd { 2.0 } else { 0.0 };
@@ -625,8 +647,8 @@ mod tests {
             labels.iter().enumerate().map(of_row).collect()
         };
         for first in [false, true] {
-            let both = join([&half(false), &half(true)], &labels, None, first);
-            assert!(both.attention > 0.5 && both.ngrams > 0.5, "{both:?}");
+            let (both, are_both_used) = join([&half(false), &half(true)], &labels, None, first);
+            assert!(are_both_used && both.attention > 0.5 && both.ngrams > 0.5, "{both:?}");
         }
     }
 }

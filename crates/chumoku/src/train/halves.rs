@@ -39,12 +39,19 @@ pub(super) struct Whole {
 }
 
 /// What is decided before the halves are trained; the options and the data decide what is absent.
-#[derive(Default)]
-pub(super) struct Given {
+pub(super) struct Given<'a, A> {
     /// The weight of the data against the n-gram model's penalty.
     pub(super) c: Option<f32>,
     /// The network.
     pub(super) network: Option<Network>,
+    /// Training rows that are evaluated after each epoch, where there are no validation rows.
+    pub(super) watched: Option<&'a Rows<A>>,
+}
+
+impl<A> Default for Given<'_, A> {
+    fn default() -> Self {
+        Given { c: None, network: None, watched: None }
+    }
 }
 
 /// Trains both halves: the n-grams first, then the network's run of steps.
@@ -52,7 +59,7 @@ pub(super) fn train<A: Target>(
     data: &TrainingData<A>,
     problem: Problem,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    given: Given,
+    given: Given<'_, A>,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Whole> {
     if options.crew.as_ref().is_some_and(Crew::is_helper) {
@@ -73,6 +80,7 @@ pub(super) fn train<A: Target>(
     let model = Classifier::new(network.plan.model.clone())?;
     let mut task = Classify::new(data, &network, &model)?;
     (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
+    given.watched.map_or(Ok(()), |rows| task.watch(rows))?;
     task.describe(weights.is_none(), observe);
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
