@@ -47,9 +47,10 @@ const GRID: [f64; 10] = [
     1e4,
 ];
 
-/// The C that suits vectors of length 1, where rows cannot tell better, and how strongly they must speak for another: so
-/// many nats are worth a factor of 10. Chosen on draws of 8 to 64 rows a class from four data sets.
+/// The C that is usual for vectors of length 1.
 const USUAL_C: f64 = 3.0;
+/// Nats that held-out rows must gain before they justify a C that differs by a factor of 10. Chosen, like [`USUAL_C`], on
+/// draws of 8 to 64 rows a class from four data sets.
 const PULL: f64 = 3.0;
 /// Logarithms of the least and the largest factor by which scores are calibrated.
 const LOG_SCALES: [f64; 2] = [-3.0, 5.0];
@@ -77,7 +78,7 @@ pub(crate) struct Regression {
 /// A value of C that was chosen by rows that had no part in the weights.
 pub(crate) struct Chosen {
     pub(crate) c: f64,
-    /// By what scores are to be multiplied, so that probabilities are calibrated on the held-out rows.
+    /// The factor on scores that calibrates the probabilities of the held-out rows.
     pub(crate) scale: f64,
     /// The logarithm of each class's probability, of each held-out row.
     pub(crate) log_p: Vec<Vec<f32>>,
@@ -333,7 +334,7 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Vectors around a center for each class, rows by turns.
+    /// Vectors around a center for each class; the classes alternate.
     fn drawn(rows: usize, width: usize, classes: usize) -> (Array2<f32>, Vec<u32>) {
         let random = Philox::new(3, 1);
         let labels: Vec<u32> = (0..rows).map(|row| (row % classes) as u32).collect();

@@ -100,8 +100,8 @@ fn all_frozen_is_a_regression_that_was_solved() {
     assert!(before.keys().filter(|name| !name.contains("pooler")).all(|name| is_kept(name)));
     assert!(after.keys().all(|name| !name.contains("pooler")));
 
-    // At the solution Σ (p − y) x of all rows, the gradient of the loss, points against the weights: C of it and the penalty
-    // add up to nothing. Scores are multiplied by one number afterwards, which is found from the direction.
+    // At the solution the gradient of the loss, Σ (p − y) x, points against the weights, whose penalty it balances.
+    // Calibration then multiplies all scores by one number; the test finds it from the direction.
     let embedder = TextEmbedder::load(&place.path("sentences"), None).unwrap();
     let file = std::fs::read_to_string(place.path("few.csv")).unwrap();
     let (texts, labels): (Vec<&str>, Vec<usize>) = file
@@ -137,7 +137,7 @@ fn all_frozen_is_a_regression_that_was_solved() {
     let best = (-60..60).map(|i| cosine_at((f64::from(i) * 0.05).exp())).fold(1.0, f64::min);
     assert!(best < -0.99, "{best}");
 
-    // What was written answers as it was scored, and is trained further.
+    // The folder answers as the model was scored, and is trained further.
     let scored = place.run(&["eval", "one", "test.csv", "--json"]).ok().stdout;
     let scored: Value = serde_json::from_str(&scored).unwrap();
     assert_eq!(scored["accuracy"], found["accuracy"], "{scored}");

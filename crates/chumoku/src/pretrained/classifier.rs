@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// The key of `config.json` under which a fine-tuned model has what is ours.
 pub(super) const OURS: &str = "chumoku";
 
-/// Vectors get one length by the layers that heads have: a small multiple of the vector, whose tanh is as good as itself,
-/// and then RMS norm. The factor is a power of two, and ε is small beside the square of what it makes.
+/// The head's first layer gives vectors one length: RMS norm of tanh of a small multiple of the vector. The tanh of small
+/// numbers changes nothing. The factor is a power of two, and ε is small beside the mean square of the multiple.
 const DENSE: &str = "head.dense.weight";
 const NORM: &str = "head.norm.weight";
 const FACTOR: f32 = 1.0 / 4096.0;

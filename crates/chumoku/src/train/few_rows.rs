@@ -2,8 +2,8 @@
 //! the model is then trained on all of them (Stone, "Cross-validatory choice and assessment of statistical predictions",
 //! 1974).
 //!
-//! A pretrained encoder can be used in two ways: all of it is fine-tuned, or it stays as it is and its vectors are given
-//! to a logistic regression. With few rows the second is often better. Where validation rows are many, they decide.
+//! A pretrained encoder can be used in two ways. All of it is fine-tuned, or it stays as it is, and a logistic regression
+//! learns from its vectors. The regression is often better with few rows. If there are many validation rows, they decide.
 
 use super::classifier_task::Classify;
 use super::folds::{divided, splits};
@@ -64,11 +64,11 @@ pub(super) enum Way {
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) taken: Way,
-    /// What those of the n-grams alone are right on, where that was found out.
+    /// The accuracy of the n-grams alone, if it was measured.
     ngrams: Option<f64>,
-    /// The same of the network that takes steps.
+    /// The accuracy of the network that takes steps.
     steps: Option<f64>,
-    /// The same of the regression, with the C that was chosen.
+    /// The accuracy of the regression, and the C that was chosen.
     regression: Option<(f64, f64)>,
     /// The rows that judged.
     rows: usize,
@@ -112,7 +112,7 @@ pub(super) struct Candidate {
     judged: Vec<usize>,
 }
 
-/// What the n-grams say of rows that they were not trained on.
+/// Out-of-fold predictions of the n-gram model.
 pub(super) struct NgramFolds {
     pub(super) c: f32,
     /// Of each row.
@@ -341,8 +341,8 @@ fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
     right as f64 / labels.len().max(1) as f64
 }
 
-/// The weights of the halves, and whether both are used: a pretrained network alone, or n-grams almost alone, and the other
-/// half beside it only if the loss falls clearly.
+/// Returns the weights of the halves, and whether both are used. A pretrained network decides alone, and n-grams almost
+/// alone; the other half joins only if the loss falls clearly.
 fn join(
     [network, ngrams]: [&LogP; 2],
     labels: &[u32],
@@ -436,7 +436,7 @@ pub(super) fn of_ngrams(
     is_few(data).then(|| NgramFolds::of(&merged(data), options, class_weights, stop, observe)).transpose()
 }
 
-/// What networks that take steps say of rows that they were not trained on.
+/// Out-of-fold predictions of networks that take steps.
 struct StepFolds {
     epochs: u64,
     log_p: LogP,
@@ -564,7 +564,7 @@ impl Choice {
                 lang().pick("the n-grams decide almost alone", "ほぼ n-gram だけで判断します").to_owned()
             }
             Some(Joined { are_both_used: true, blend: Blend { ngrams, .. }, .. }) if ngrams > 0.0 => {
-                tr!("{way} with the n-grams beside it", "{way}。n-gram も併用します")
+                tr!("{way} together with the n-grams", "{way}。n-gram も併用します")
             }
             _ => way.to_owned(),
         };
