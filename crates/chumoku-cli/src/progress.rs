@@ -140,7 +140,7 @@ impl Progress {
                     "エポック {epoch:>3}  損失 {loss:.3}  {}{}{}",
                     if is_held_out { lang().pick("validation", "検証") } else { lang().pick("training", "学習") },
                     metrics.iter().map(show).collect::<String>(),
-                    if is_best { lang().pick("  best", "  最良") } else { "" }
+                    if is_best && is_held_out { lang().pick("  best", "  最良") } else { "" }
                 ));
             }
             _ => {}

@@ -86,6 +86,7 @@ mod folds;
 pub mod hierarchy;
 mod inference;
 mod label_blend;
+mod logistic;
 mod model_folder;
 mod number;
 mod of_layers;

@@ -16,6 +16,7 @@ use crate::model_folder::{
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
+use crate::nn::Pooling;
 use crate::number::{Estimate, Measured};
 use crate::of_layers::of_layers;
 use crate::params::Params;
@@ -128,6 +129,9 @@ struct FineTuned {
     /// Whether texts are pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pairs: bool,
+    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pooling: Option<Pooling>,
     vocabulary_sha256: String,
 }
 
@@ -446,6 +450,7 @@ impl TextClassifier {
             caution: self.config.caution.clone(),
             decision: self.config.decision.clone(),
             pairs: self.config.reads_pairs(),
+            pooling: origin.pooling(),
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
         let config = origin.config_file(&self.config.labels, self.config.problem.is_one_class(), &ours);

@@ -25,6 +25,7 @@ mod estimate;
 mod exactness;
 mod explain;
 mod export;
+mod few_rows;
 mod fine_tuning;
 mod floors;
 mod folder;

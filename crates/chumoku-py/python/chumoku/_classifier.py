@@ -38,7 +38,7 @@ class TextClassifier(Predictor):
         from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a model of your own,
             which ``fit(X, y, old=…)`` then trains further (without ``old``, one that was fine-tuned is an encoder to start from).
         freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
-            but the head; chosen from the data if absent.
+            but the head, which is then a logistic regression on the encoder's vectors; chosen from the data if absent.
         class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or
             a dictionary of classes and how many times as much as others. Without it rare classes count somewhat more.
         optimize: ``"macro_f1"`` chooses answers for the mean F1 of the classes, by the validation rows: rare classes are answered more

@@ -199,9 +199,9 @@ pub(crate) fn model_card(
     let blend = model.config().blend;
     card += &tr!(
         "\nThe predictor multiplies the {noun}'s probabilities, to the power {:.2}, with the n-gram model's, to the \
-         power {:.2}; both powers were fitted on the validation rows, so the probabilities are calibrated on them.\n\n",
-        "\n予測は、{noun}の確率の {:.2} 乗と n-gram モデルの確率の {:.2} 乗の積です。どちらの指数も検証データで求めたもので、確率は\
-         検証データで較正されています。\n\n",
+         power {:.2}; both powers were fitted on held-out rows, so the probabilities are calibrated on them.\n\n",
+        "\n予測は、{noun}の確率の {:.2} 乗と n-gram モデルの確率の {:.2} 乗の積です。どちらの指数も学習から除いた行で求めたもので、確率は\
+         その行で較正されています。\n\n",
         blend.attention,
         blend.ngrams
     );
@@ -244,6 +244,11 @@ pub(super) fn how_trained(plan: &Plan, is_further: bool) -> String {
     }
     match &plan.fine_tuning {
         None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
+        Some(from) if plan.settings.epochs == 0 => tr!(
+            "pretrained (type {}), with a logistic regression on its vectors by Chumoku {version}",
+            "事前学習済みの状態（種類 {}）のまま、そのベクトルで Chumoku {version} がロジスティック回帰を学習し",
+            from.model_type
+        ),
         Some(from) => tr!(
             "pretrained (type {}) and fine-tuned with Chumoku {version}",
             "事前学習済みの状態（種類 {}）から Chumoku {version} でファインチューニングし",

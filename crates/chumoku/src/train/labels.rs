@@ -4,7 +4,7 @@ use super::beside::Worth;
 use super::card::{how_trained, promises, report_rows, risk_coverage, unseen_section};
 use super::changes::changes_of;
 use super::folds::cross_validate;
-use super::halves::{self, Whole};
+use super::halves::{self, Given, Whole};
 use super::joined_labels::{LabelRows, coherent};
 use super::names::{network_name, network_sizes};
 use super::run::{Ended, plan_json};
@@ -61,8 +61,8 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
         let test = train_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;
-    let whole =
-        halves::train(data, Problem::Labels(LabelBlend::attention(data.labels.len())), (options, out, stop), observe)?;
+    let problem = Problem::Labels(LabelBlend::attention(data.labels.len()));
+    let whole = halves::train(data, problem, (options, out, stop), Given::default(), observe)?;
     let Whole { classifier, plan, ended, found, worth, before, .. } = whole;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop, before: before.as_ref() };
     finished.write(classifier, (found, worth, folds), observe)

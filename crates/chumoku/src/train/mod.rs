@@ -11,6 +11,7 @@ mod classifier_task;
 mod classify;
 mod comparison;
 mod crew;
+mod few_rows;
 mod folder;
 mod folds;
 mod further;

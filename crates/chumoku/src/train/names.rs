@@ -41,6 +41,7 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "fold" => "交差検証",
         "offer" => "提案",
         "columns" => "列",
+        "choice" => "選択",
         "tune" => "調整",
         "trial" => "試行",
         "crew" => "分散",

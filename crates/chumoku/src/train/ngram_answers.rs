@@ -215,7 +215,7 @@ fn train<A: Target>(
     let chosen = fit(data, "n-grams", settings, stop, observe)?;
     let (c, valid_loss) = chosen.model.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let (problem, caution) = of_valid(&chosen.model, &data.valid, told);
-    let ngrams = refit(data, &chosen.model, chosen.found, settings, stop, observe)?;
+    let ngrams = refit(data, (&chosen.model, None), chosen.found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),

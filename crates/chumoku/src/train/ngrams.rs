@@ -6,6 +6,7 @@ use super::card::{
     report_rows, risk_coverage, score_table, this_model, unseen_section, use_section,
 };
 use super::changes::changes_of_ngrams;
+use super::few_rows;
 use super::folds::cross_validate;
 use super::memory::{Held, at_most};
 use super::names::label;
@@ -15,7 +16,7 @@ use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, TrainingData};
+use super::{Blend, Event, Scores, TrainOptions, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
 use crate::decision::Decision;
@@ -74,27 +75,20 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let settings = (&options.set.ngrams(data), weights.as_deref());
     tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
+    let few = few_rows::of_ngrams(data, options, weights.as_deref(), stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
     }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
-    let logits = chosen.logits_of(&data.valid.texts());
-    let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
-    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights.as_deref()).attention;
-    let (mut found_decision, mut decision) = (None, None);
-    let caution = (!data.valid.is_empty()).then(|| {
-        let of_row = |log_p: &Vec<f32>| {
-            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
-            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
-        };
-        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
-        let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-        let (labels, tree) = (&data.valid.labels, data.hierarchy.as_ref());
-        found_decision = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
-        decision = found_decision.clone().filter(|_| options.optimize.is_some());
-        Caution::of_classes(&probabilities, labels, &known, (decision.as_ref(), tree))
-    });
-    let ngrams = refit(data, &chosen, found, settings, stop, observe)?;
+    let c = few.as_ref().map(|few| few.c).or(c);
+    let ByValid { scale, caution, found: found_decision, decision } = match &few {
+        Some(few) => {
+            let (scale, caution) = few.calibrated(data, weights.as_deref());
+            ByValid { scale, caution: Some(caution), found: None, decision: None }
+        }
+        None => by_valid(data, &chosen, (options, weights.as_deref())),
+    };
+    let ngrams = refit(data, (&chosen, c), found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -169,6 +163,38 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
 
+/// What the validation rows decide of a model of n-grams.
+struct ByValid {
+    scale: f32,
+    caution: Option<Caution>,
+    /// The decision for macro-F1.
+    found: Option<Decision>,
+    /// The same, if it was asked for.
+    decision: Option<Decision>,
+}
+
+/// The scale of the scores, and when to say "I do not know", by the validation rows.
+fn by_valid(data: &TrainingData, chosen: &NgramModel, (options, weights): (&TrainOptions, Option<&[f32]>)) -> ByValid {
+    let logits = chosen.logits_of(&data.valid.texts());
+    let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
+    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights).attention;
+    let mut by_valid = ByValid { scale, caution: None, found: None, decision: None };
+    if data.valid.is_empty() {
+        return by_valid;
+    }
+    let of_row = |log_p: &Vec<f32>| {
+        let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
+        log_softmax(&scaled).iter().map(|x| x.exp()).collect()
+    };
+    let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
+    let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
+    let (labels, tree) = (&data.valid.labels, data.hierarchy.as_ref());
+    by_valid.found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+    by_valid.decision = by_valid.found.clone().filter(|_| options.optimize.is_some());
+    by_valid.caution = Some(Caution::of_classes(&probabilities, labels, &known, (by_valid.decision.as_ref(), tree)));
+    by_valid
+}
+
 /// The model card.
 fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores; 2], seed: u64) -> String {
     let (rows, part) = report_rows(data);
@@ -186,9 +212,8 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     card += &score_table(rows.len(), part, &all);
     card += &super::levels::section(&all);
     card += &tr!(
-        "\nScores are multiplied by {:.2}, which was fitted on the validation rows, so the probabilities are calibrated on \
-         them.\n\n",
-        "\nスコアには、検証データで求めた係数 {:.2} を掛けます。確率は検証データで較正されています。\n\n",
+        "\nScores are multiplied by {:.2}, which was fitted on held-out rows, so the probabilities are calibrated on them.\n\n",
+        "\nスコアには、学習から除いた行で求めた係数 {:.2} を掛けます。確率はその行で較正されています。\n\n",
         model.config().scale
     );
     card += &class_table(test);
@@ -299,10 +324,10 @@ pub(super) fn memory_of<A: Answer>(data: &TrainingData<A>, config: &NgramConfig)
     of([&train, &valid]).max(of([&all, &[]])) as usize + copies
 }
 
-/// The model once more, with the penalty that was chosen, on training and validation rows.
+/// The model once more, with the given C or the one that was chosen, on training and validation rows.
 pub(super) fn refit<A: Target>(
     data: &TrainingData<A>,
-    chosen: &NgramModel,
+    (chosen, c): (&NgramModel, Option<f32>),
     found: Found,
     (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
@@ -311,7 +336,7 @@ pub(super) fn refit<A: Target>(
     let _stage = stages::begin(stages::NGRAMS);
     let mut config = with_columns(config, data);
     config.scheme.column_scale = chosen.scheme().column_scale;
-    let c = chosen.report().map_or(config.c_without_validation, |report| report.c);
+    let c = c.or(chosen.report().map(|report| report.c)).unwrap_or(config.c_without_validation);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
     let num_classes = data.labels.len();
@@ -320,7 +345,7 @@ pub(super) fn refit<A: Target>(
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 
-fn train<A: Target>(
+pub(super) fn train<A: Target>(
     data: &NgramData<'_, A>,
     config: &NgramConfig,
     found: Found,

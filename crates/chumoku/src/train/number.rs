@@ -3,7 +3,7 @@
 use super::card::{how_trained, promises, report_rows, risk_coverage, unseen_section};
 use super::changes::changes_of;
 use super::folds::cross_validate;
-use super::halves::{self, Whole};
+use super::halves::{self, Given, Whole};
 use super::labels::this_model;
 use super::names::network_name;
 use super::run::{Ended, plan_json};
@@ -62,7 +62,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;
     let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
-    let whole = halves::train(data, plain, (options, out, stop), observe)?;
+    let whole = halves::train(data, plain, (options, out, stop), Given::default(), observe)?;
     let Whole { mut classifier, plan, ended, found, worth, before, .. } = whole;
     let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
     let truth = &data.valid.labels;

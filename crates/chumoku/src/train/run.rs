@@ -407,7 +407,7 @@ impl Run<'_> {
     fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         let _stage = stages::begin(stages::NETWORK);
         let Evaluation { score, loss: valid_loss, metrics, is_held_out } = self.task.evaluate(&state.average)?;
-        let is_best = state.evaluated(score, valid_loss);
+        let is_best = state.evaluated(score, valid_loss, is_held_out);
         let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));
         let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
         for metric in &metrics {

@@ -133,7 +133,9 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
                 }
                 figure(args, &explanation, *place, lang)
             }
-            Of::Ngrams(model) => figure(args, &model.explain_label(text, &name, args.of_label.as_deref())?, [0, 0], lang),
+            Of::Ngrams(model) => {
+                figure(args, &model.explain_label(text, &name, args.of_label.as_deref())?, [0, 0], lang)
+            }
             Of::Tagger(model, place) => tagged::picture(args, (model, *place), text, lang),
             Of::Translator(translator) => {
                 let alignment = translator.explain(text, None, &name)?;
