@@ -1,5 +1,7 @@
 //! The integration tests of `chumoku-cli`, one module a subject, in one program that is linked once.
 
+#![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
+
 mod abstain;
 mod articles;
 mod attend;
@@ -37,6 +39,7 @@ mod language_model;
 mod languages;
 mod ngram_answers;
 mod ngrams;
+mod outputs;
 mod pairs;
 mod pictures;
 mod pipes;
@@ -46,7 +49,9 @@ mod pretraining;
 mod prose;
 mod published_translator;
 mod python;
+mod reading;
 mod recurrent;
+mod replaced;
 mod reports;
 mod score;
 mod serve;

@@ -3,11 +3,11 @@
 
 use super::config::{Config, encoder_of};
 use super::files;
-use super::sentence::{Sentence, place_of_encoder};
+use super::sentence::{Sentence, folder_of_encoder};
 use super::static_vectors::static_vectors;
 use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
-use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
+use crate::model_folder::{CONFIG, OURS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
 use crate::nn::{DenseHead, HeadActivation, NormKind, Pooling};
 use crate::of_layers::of_layers;
@@ -18,11 +18,8 @@ use chumoku_nn::pretrained::{PretrainedEncoder, Source};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The key of `config.json` under which a fine-tuned model has what is ours.
-pub(super) const OURS: &str = "chumoku";
 
 /// The head's first layer gives vectors one length: RMS norm of tanh of a small multiple of the vector. The tanh of small
 /// numbers changes nothing. The factor is a power of two, and ε is small beside the mean square of the multiple.
@@ -71,10 +68,12 @@ pub(crate) struct Start {
     folder: PathBuf,
     /// How the folder pools tokens into the vector of a text, and whether it says so itself.
     pub(crate) pooling: (Pooling, bool),
+    /// The open files of weights: they stay those of this model, whatever takes their place in the folder.
+    weights: Weights,
 }
 
 impl Origin {
-    fn read(folder: &Path) -> Result<(Origin, Config)> {
+    fn read(folder: &Snapshot) -> Result<(Origin, Config)> {
         let config = Config::read(folder)?;
         let encoder = encoder_of(folder, &config)?;
         let values = config.object(folder)?.clone();
@@ -168,7 +167,7 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<Self> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Self> {
         let (origin, config) = Origin::read(folder)?;
         let labels = labels(folder, &origin)?;
         let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(LABELS);
@@ -199,24 +198,25 @@ pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize)
 }
 
 impl Start {
-    /// Reads all of a folder but its weights, trusting nothing in it.
+    /// Reads all of a folder but the numbers of its weights, trusting nothing in it.
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<Start> {
-        let (given, folder) = (folder, place_of_encoder(folder)?);
-        if static_vectors(&folder)?.is_some() {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Start> {
+        let (given, inner) = (folder, folder_of_encoder(folder)?);
+        let folder = inner.as_ref().unwrap_or(folder);
+        if static_vectors(folder)?.is_some() {
             let problem = tr!(
                 "holds static vectors, which have no layers to train; start from an encoder (bert, modernbert …)",
                 "静的なベクトルだけで、学習する層がありません。エンコーダー（bert、modernbert など）から始めてください"
             );
-            return Err(fault(&folder, WEIGHTS, problem));
+            return Err(fault(folder, WEIGHTS, problem));
         }
-        let (mut origin, _) = Origin::read(&folder)?;
+        let (mut origin, _) = Origin::read(folder)?;
         let config = &origin.encoder.config;
-        let pretrained = read_tokenizer(&folder, config.vocab_size)?;
-        let limit = read_limit(&folder, config.max_length)?;
-        if !files::has(&folder, TOKENIZER) {
+        let pretrained = read_tokenizer(folder, config.vocab_size)?;
+        let limit = read_limit(folder, config.max_length)?;
+        if !files::has(folder, TOKENIZER) {
             origin.files.push((TOKENIZER, pretrained.to_json()?.into_bytes()));
         }
         let sentence = Sentence::read(given, config.encoder.d_model).ok();
@@ -224,7 +224,9 @@ impl Start {
             Some((&[pooling], is_said)) => (pooling, is_said),
             _ => (Pooling::Mean, false),
         };
-        Ok(Start { origin, tokenizer: TextTokenizer::of_pretrained(pretrained)?, limit, folder, pooling })
+        let tokenizer = TextTokenizer::of_pretrained(pretrained)?;
+        let weights = Weights::read(folder)?;
+        Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), pooling, weights })
     }
 
     /// The parameters of a classifier that fine-tuning begins with: the folder's, those aside that `seed` decides because
@@ -260,8 +262,7 @@ impl Start {
     }
 
     fn fill(&self, layout: &Arc<Layout>, seed: u64, role: impl Fn(&str) -> Role) -> Result<Params<f32>> {
-        let weights = Weights::read(&self.folder)?;
-        weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
+        self.weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
     }
 
     /// Whether training could begin.
@@ -280,7 +281,7 @@ const ONE_CLASS: &str = "single_label_classification";
 const LABELS: &str = "multi_label_classification";
 
 /// The classes of a published classifier, in the order of their numbers.
-fn labels(folder: &Path, origin: &Origin) -> Result<Vec<String>> {
+fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
     let wrong = |problem: String| Err(fault(folder, CONFIG, problem));
     let expected = origin.encoder.head.architecture;
     let architectures = origin.config.get("architectures").and_then(Value::as_array);

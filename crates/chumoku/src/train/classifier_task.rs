@@ -2,7 +2,7 @@
 //! evaluations, and how much time and memory all of it takes.
 
 use super::card::report_rows;
-use super::memory::{FORWARD, Footing, Held, bytes_of};
+use super::memory::{FORWARD, Footing, bytes_of};
 use super::names::{label, network_name, network_sizes};
 use super::network::Network;
 use super::parts::Learnt;
@@ -15,7 +15,7 @@ use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
 use crate::logistic::Regression;
 use crate::models::Classifier;
-use crate::ngram::{Answer, NgramModel};
+use crate::ngram::Answer;
 use crate::params::{Layout, Params};
 use crate::pretrained::Start;
 use crate::text::TextTokenizer;
@@ -26,23 +26,13 @@ use ndarray::Array2;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
-pub(super) fn ngram_footing<A: Answer>(
-    data: &TrainingData<A>,
-    ngrams: &NgramModel,
-    [before, after]: [Held; 2],
-) -> Footing {
+/// The memory that the data and the n-gram model take: of `base` bytes that the process holds, and those that training the
+/// model takes at the most.
+pub(super) fn ngram_footing<A: Answer>(data: &TrainingData<A>, training: usize, base: usize) -> Footing {
     let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>();
-    let (train, valid) = (bytes(&data.train), bytes(&data.valid));
-    let model = ngrams.bytes();
-    // Where the system does not say: each character begins a few n-grams, each of which is held three times.
-    let by_formula = 80 * train + 10 * model;
-    let training = if after.most > 0 { after.most - before.now.min(after.most) } else { by_formula };
-    // Once more, on the validation rows too, with the scores of the rows that are reported on.
-    let again = training as f64 * (train + valid) as f64 / train.max(1) as f64;
     let scored = report_rows(data).0.len() * (40 * data.labels.len() + 400);
-    let base = if before.now > 0 { before.now } else { 3 * (train + valid) };
-    Footing { base, kept: model, later: again as usize + scored }
+    let base = if base > 0 { base } else { 3 * (bytes(&data.train) + bytes(&data.valid)) };
+    Footing { base, kept: 0, later: training + scored }
 }
 
 /// A classifier's task.
@@ -262,9 +252,9 @@ impl<A: Target> Trainable for Classify<'_, A> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan} {}", self.data.fingerprint(), self.vocabulary)
+        [self.data.fingerprint(), plan, self.vocabulary.clone()]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

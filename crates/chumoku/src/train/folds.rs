@@ -4,9 +4,11 @@ use super::names::label;
 use super::{Event, TrainOptions, Training, TrainingData};
 use crate::folds::deal;
 use crate::ngram::Answer;
+use crate::output::WorkFolder;
 use crate::scoring::Rows;
 use crate::{Error, Result, tr};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Of the rows that are not judged by, one in so many is for choosing.
@@ -86,26 +88,25 @@ pub(super) fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) ->
 
 /// What each fold's test rows say of training as it is asked for: `train` trains and gives its figures.
 ///
-/// None if it is not asked for.
+/// None if it is not asked for. Each fold trains in a folder inside the output folder, which is removed then.
 ///
 /// # Errors
 /// If there are fewer texts than folds, or training fails or is stopped.
 pub(super) fn cross_validate<A: Answer>(
     data: &TrainingData<A>,
-    options: &TrainOptions,
-    stop: &AtomicBool,
+    run: (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
     train: &dyn Fn(&TrainingData<A>, Training<'_>) -> Result<Figures>,
 ) -> Result<Option<Value>> {
+    let (options, ..) = run;
     let Some(count) = options.folds else { return Ok(None) };
     let train = |division: &Division, training: Training<'_>| train(&divided(data, division), training);
-    judge(&Folds::of(data, count, options.seed), options, stop, observe, &train).map(Some)
+    judge(&Folds::of(data, count, options.seed), run, observe, &train).map(Some)
 }
 
 fn judge(
     folds: &Folds<'_>,
-    options: &TrainOptions,
-    stop: &AtomicBool,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
     train: &dyn Fn(&Division, Training<'_>) -> Result<Figures>,
 ) -> Result<Value> {
@@ -119,7 +120,7 @@ fn judge(
                 "--folds {count}: {rows} 行では異なるテキストが足りません。もっと小さな数を指定してください"
             )));
         }
-        let folder = tempfile::tempdir().map_err(Error::writing("creating a folder in", std::env::temp_dir()))?;
+        let folder = WorkFolder::create(out).map_err(Error::writing("creating a folder in", out))?;
         let mut training = Training::to(folder.path());
         training.options = TrainOptions { folds: None, resume: false, watch: None, crew: None, ..options.clone() };
         training.stop = stop;

@@ -7,7 +7,7 @@ use super::memory::Held;
 use super::names::label;
 use super::network::Network;
 use super::ngrams::Chosen;
-use super::run::{Ended, run};
+use super::run::{Ended, memory_of, run, tell_memory};
 use super::target::Target;
 use super::trainable::Trainable;
 use super::{Blend, Event, Plan, State, TrainOptions, TrainingData, watch};
@@ -66,21 +66,26 @@ pub(super) fn train<A: Target>(
         // The n-grams are the leader's.
         return help(data, given.network, (options, out, stop), observe);
     }
-    let before = Held::measure();
+    let base = Held::measure().now;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let mut config = options.set.ngrams(data);
-    if let Some(c) = given.c {
-        (config.c_grid, config.c_without_validation) = (vec![c], c);
-    }
-    let mut ngrams = super::ngrams::fit(data, "baseline", (&config, weights.as_deref()), stop, observe)?;
-    // The network needs the memory more.
-    ngrams.found.forget_texts();
-    let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
     let network = given.network.map_or_else(|| Network::new(data, options), Ok)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let mut task = Classify::new(data, &network, &model)?;
-    (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
     given.watched.map_or(Ok(()), |rows| task.watch(rows))?;
+    let mut settings = options.set.ngrams(data);
+    if let Some(c) = given.c {
+        (settings.c_grid, settings.c_without_validation) = (vec![c], c);
+    }
+    let settings = &settings;
+    task.footing = ngram_footing(data, super::ngrams::memory_of(data, settings), base);
+    tell_memory(memory_of(&task), observe);
+    let mut ngrams = super::ngrams::fit(data, "baseline", (settings, weights.as_deref()), stop, observe)?;
+    if options.from.is_none() && !options.resume {
+        super::offer::offer_to_stop(data, &ngrams.model, (settings, weights.as_deref()), stop, observe)?;
+    }
+    // The network needs the memory more.
+    ngrams.found.forget_texts();
+    task.seconds_afterwards = ngrams.seconds;
     task.describe(weights.is_none(), observe);
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
@@ -112,6 +117,7 @@ pub(super) fn train<A: Target>(
         ngrams: Some(ngrams.scheme().clone()),
         precision: network.plan.settings.precision,
         caution: None,
+        decision: None,
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
         model: network.plan.model.clone(),
     };

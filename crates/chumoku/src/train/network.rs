@@ -1,8 +1,10 @@
 //! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
 
+use super::further;
+use super::known::{self, Base};
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
-use super::{further, known};
 use crate::logistic::Regression;
+use crate::model_folder::read_snapshot;
 use crate::models::Classifier;
 use crate::ngram::Answer;
 use crate::pretrained::Start;
@@ -23,7 +25,10 @@ impl TrainOptions {
         let Some(folder) = &self.from else { return Ok(()) };
         if kind != ModelKind::LanguageModel {
             // One of one's own has been read already.
-            return if known::is_in_own_form(folder) { Ok(()) } else { Start::read(folder)?.check() };
+            return read_snapshot(folder, |folder| match known::is_in_own_form(folder) {
+                true => Ok(()),
+                false => Start::read(folder)?.check(),
+            });
         }
         if self.freeze == Some(Freeze::All) {
             return Err(Error::Setting(tr!(
@@ -67,8 +72,8 @@ struct Facts<'a> {
     is_set: bool,
     reads_pairs: bool,
     has_columns: bool,
-    /// Whether a model is trained further.
-    is_further: bool,
+    /// The model that is trained further, if one is.
+    base: Option<&'a Base>,
 }
 
 impl<'a> Facts<'a> {
@@ -81,7 +86,7 @@ impl<'a> Facts<'a> {
             is_set: A::IS_SET,
             reads_pairs: data.reads_pairs(),
             has_columns: !data.columns.is_empty(),
-            is_further: data.further.is_some(),
+            base: data.further.as_ref().map(|further| &further.base),
         }
     }
 }
@@ -115,8 +120,10 @@ impl Network {
         let _stage = stages::begin(stages::TOKENS);
         let mut network = match &options.from {
             None => Network::from_scratch(data, options)?,
-            Some(folder) if data.is_further => Network::further(data, folder, options)?,
-            Some(folder) => Network::pretrained(data, folder, options, has_linear_head)?,
+            Some(folder) => match data.base {
+                Some(base) => Network::further(data, (folder, base), options)?,
+                None => Network::pretrained(data, folder, options, has_linear_head)?,
+            },
         };
         options.set.apply(&mut network.plan);
         let settings = &mut network.plan.settings;
@@ -175,7 +182,7 @@ impl Network {
 
     /// The encoder of a folder, its tokenizer, and a head that is new.
     fn pretrained(data: &Facts<'_>, folder: &Path, options: &TrainOptions, has_linear_head: bool) -> Result<Network> {
-        let mut start = Start::read(folder)?;
+        let mut start = read_snapshot(folder, Start::read)?;
         let mut freeze = options.freeze;
         if has_linear_head {
             (start.origin, freeze) = (start.origin.pooled(start.pooling.0), Some(Freeze::All));
@@ -196,10 +203,13 @@ impl Network {
     }
 
     /// A model of one's own, with what is new in its last layer.
-    fn further(data: &Facts<'_>, folder: &Path, options: &TrainOptions) -> Result<Network> {
-        let before = TextClassifier::load(folder)?;
-        // The form in which one that was fine-tuned is written again.
-        let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
+    fn further(data: &Facts<'_>, (folder, base): (&Path, &Base), options: &TrainOptions) -> Result<Network> {
+        let (before, start) = base.read(folder, |folder| {
+            let before = TextClassifier::of_snapshot(folder)?;
+            // The form in which one that was fine-tuned is written again.
+            let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
+            Ok((before, start))
+        })?;
         let tokenizer = before.tokenizer.clone();
         let rows = tokenizer.encode_all(&data.train())?;
         let frame = if start.is_some() { tokenizer.frame().len() } else { 0 };
