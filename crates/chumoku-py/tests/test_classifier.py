@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -482,3 +484,32 @@ def test_explanations_pickle(fitted):
         found = model.explain("The soup was great.")
         again = pickle.loads(pickle.dumps(found))
         assert again.data == found.data and again.effects == found.effects
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_as_one(tmp_path):
+    """The reader stands between configuration and weights while another model takes the folder's place."""
+    texts, labels = rows()
+    renamed = ["b" if label == "no" else "a" for label in labels]
+    for name, given in (("old", labels), ("new", renamed)):
+        chumoku.TextClassifier(model="ngrams", progress=None, out=tmp_path / name).fit(texts, given)
+    shutil.copytree(tmp_path / "old", tmp_path / "model")
+    hold = tmp_path / "hold"
+    hold.touch()
+    read = textwrap.dedent(
+        """
+        import chumoku, json, sys
+        model = chumoku.TextClassifier.load("model")
+        json.dump([model.predict(["The soup was great."]).tolist(), model.metrics_["labels"]], sys.stdout)
+        """
+    )
+    environment = os.environ | {"CHUMOKU_FAILPOINT": f"weights=hold:{hold}"}
+    with subprocess.Popen([sys.executable, "-c", read], cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as reader:
+        while not hold.stat().st_size:
+            assert reader.poll() is None
+            time.sleep(0.002)
+        for name in ("model.safetensors", "metrics.json", "trained-on.bin", "README.md", "config.json"):
+            shutil.copy(tmp_path / "new" / name, tmp_path / "copy")
+            os.replace(tmp_path / "copy", tmp_path / "model" / name)
+        hold.unlink()
+        found = json.load(reader.stdout)
+    assert found == [["a"], ["a", "b"]] and reader.returncode == 0

@@ -63,6 +63,9 @@ impl Predict {
         let given = [
             ("--text", text(&reading.text)),
             ("--label", text(&reading.label)),
+            ("--header", reading.header.map(|header| format!("{header:?}").to_lowercase())),
+            ("--missing", reading.missing.as_ref().map(|values| values.join(","))),
+            ("--merge-labels", is_on(reading.merge_labels)),
             ("--encoding", text(&reading.encoding)),
             ("--format", reading.format.map(|format| format!("{format:?}").to_lowercase())),
             ("--delimiter", reading.delimiter.map(String::from)),

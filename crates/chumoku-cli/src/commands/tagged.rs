@@ -1,5 +1,6 @@
 //! `predict` and `eval` of a tagger.
 
+use super::seen::{tell_of_seen, with_seen};
 use super::shard;
 use super::stream::{Given, stream_piece};
 use super::train::{classify::this_model, tag};
@@ -61,9 +62,8 @@ fn of_rows<'a>(
 }
 
 pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
-    let model = checked(args)?;
+    let (model, piece) = shard::beside(args, || checked(args))?;
     let options = read_options(&args.reading, false)?;
-    let piece = shard::begin(args)?;
     let mut page = Page { place: args.html.as_ref(), model, name: model_name(&args.model), texts: Vec::new(), all: 0 };
     // What comes through a pipe can be read once, and has a text a line or row.
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
@@ -169,11 +169,11 @@ fn marked(text: &str, spans: &[FoundSpan], has_colour: bool) -> String {
 }
 
 pub(super) fn eval(args: &Eval, seed: u64) -> anyhow::Result<ExitCode> {
-    let model: &TextTagger = load::tagger(&args.model, args.precision)?;
+    let (model, seen): (&TextTagger, _) = with_seen(&args.model, || load::tagger(&args.model, args.precision))?;
     let data = tag::load(&args.data, &read_options(&args.reading, false)?)?;
     data.check_known_labels(model.labels())?;
     let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
-    let seen = super::seen::tell_of_seen(args, &texts)?;
+    let seen = tell_of_seen(seen.as_ref(), &texts);
     let scores = model.score(&data.examples, seed)?;
     let mut out = stdout().lock();
     if args.json {

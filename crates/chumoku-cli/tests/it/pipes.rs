@@ -73,6 +73,21 @@ fn every_command_takes_a_dash() {
     run.has_one_error(&["standard input", "empty"]);
 }
 
+/// A stream that never ends is copied only so far: as far as `predict` reads a line that has no end.
+#[cfg(unix)]
+#[test]
+fn what_has_no_end_does_not_fill_the_disk() {
+    let place = Place::new();
+    let all = testkit::exhaustive("chumoku-cli");
+    for args in [&["doctor", "/dev/zero"][..], &["eval", model(), "/dev/zero"], &["train", "/dev/zero", "--out", "m"]] {
+        let run = place.refuses(args, &["/dev/zero:1: reading a line", "expected its end, found none within"]);
+        assert!(run.stderr.contains("is it a text file?"), "{run:#?}");
+        if !all {
+            break;
+        }
+    }
+}
+
 /// A command to which lines are written one at a time.
 struct Talk {
     child: Child,

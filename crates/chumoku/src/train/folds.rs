@@ -18,7 +18,7 @@ const VALID: usize = 10;
 type Figures = Vec<(&'static str, f64)>;
 
 /// The rows of a fold, as numbers: training, validation and test rows.
-type Division = [Vec<usize>; 3];
+pub(super) type Division = [Vec<usize>; 3];
 
 /// Divides training and validation rows into folds.
 struct Folds<'a> {
@@ -58,8 +58,19 @@ impl<'a> Folds<'a> {
     }
 }
 
+/// Rows to learn from and rows to judge by, of each fold of the training and validation rows; equal texts are in one fold.
+pub(super) fn splits<A: Answer>(data: &TrainingData<A>, count: usize, seed: u64) -> Vec<[Vec<usize>; 2]> {
+    let folds = Folds::of(data, count, seed);
+    let all: Vec<usize> = (0..folds.texts.len()).collect();
+    let of_fold = |fold| {
+        let [judged, learned] = folds.part(&all, count, fold, 0);
+        [learned, judged]
+    };
+    (0..count).map(of_fold).collect()
+}
+
 /// The data of a fold.
-fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) -> TrainingData<A> {
+pub(super) fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) -> TrainingData<A> {
     let trained = data.train.len();
     let part = |rows: &Vec<usize>| {
         let rows = rows.iter().map(|&row| match row.checked_sub(trained) {

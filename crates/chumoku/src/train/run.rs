@@ -11,6 +11,7 @@ use super::watch::Watch;
 use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
 use crate::lang::wording::thousands;
+use crate::memory::{available, readable};
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
 use crate::output::open_existing_or_new;
 use crate::params::Params;
@@ -258,6 +259,27 @@ pub(crate) fn run(
     Ok(Ended { state, interrupted })
 }
 
+/// Tells how much memory the run will hold at the most, and whether the machine has less.
+pub(super) fn tell_memory(bytes: usize, observe: &mut dyn FnMut(Event<'_>)) {
+    let free = available();
+    let lacks = match bytes as u64 > free {
+        false => String::new(),
+        true => {
+            let free = readable(free as f64);
+            tr!(", more than the {free} that are free", "（空きは {free} で、足りないおそれがあります）")
+        }
+    };
+    let most = thousands(bytes.div_ceil(1 << 20));
+    observe(Event::Said(label("memory"), tr!("at most {most} MiB{lacks}", "最大 {most} MiB{lacks}")));
+}
+
+/// The bytes that the process will have held at the most when the task is done.
+pub(super) fn memory_of<T: Trainable + ?Sized>(task: &T) -> usize {
+    let sizes =
+        Sizes { parameters: task.layout().len(), gradients: task.settings().parts, activations: task.activations() };
+    peak(&task.footing(), &sizes, Held::measure())
+}
+
 impl Run<'_> {
     /// Says what is to come, by the steps that `pace` has seen.
     fn announce(&self, state: &State, batches: &[Vec<usize>], pace: &Pace, observe: &mut dyn FnMut(Event<'_>)) {
@@ -269,18 +291,13 @@ impl Run<'_> {
         let (each, last) = (1.0 + task.evaluation_share(), task.scoring_share());
         let left = epoch * (evaluations * each + last) - done;
         let steps = batches.len() as u64 * settings.epochs;
-        let sizes = Sizes {
-            parameters: state.params.values().len(),
-            gradients: self.parts.count(),
-            activations: task.activations(),
-        };
         let is_counted = batches.first().is_some_and(|batch| task.work(batch).is_some());
         observe(Event::Ready {
             settings,
             steps,
             done: state.step,
             expected: Duration::from_secs_f64((left / pace.rate()).clamp(0.0, 1e9)) + task.afterwards(),
-            bytes: peak(&task.footing(), &sizes, Held::measure()),
+            bytes: memory_of(task),
             multiply_adds: is_counted.then_some((epoch * (epochs * each + last)) as u64),
         });
     }
@@ -390,7 +407,7 @@ impl Run<'_> {
     fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         let _stage = stages::begin(stages::NETWORK);
         let Evaluation { score, loss: valid_loss, metrics, is_held_out } = self.task.evaluate(&state.average)?;
-        let is_best = state.evaluated(score, valid_loss);
+        let is_best = state.evaluated(score, valid_loss, is_held_out);
         let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));
         let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
         for metric in &metrics {

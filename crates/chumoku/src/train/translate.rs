@@ -187,6 +187,7 @@ pub fn train_translator(data: &PairParts, names: [String; 2], training: Training
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "left_out": left_out + valid_left_out,
         "data_sha256": data_sha256,
+        "files": options.source.as_slice(),
         "parameters": translator.num_parameters(),
         "steps": state.step,
         "epochs": state.epoch,

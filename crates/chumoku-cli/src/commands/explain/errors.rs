@@ -89,8 +89,10 @@ fn with_answers(args: &Explain) -> anyhow::Result<Predictor<'static>> {
 
 /// How the file is read, with the columns that the model reads.
 fn options_of(args: &Explain, model: Predictor<'_>, require_label: bool) -> anyhow::Result<ReadOptions> {
-    let reading = Reading { beside: asked_of(model.columns(), &args.set)?, ..args.of_errors.reading() };
-    read_options(&reading, require_label)
+    let reading = Reading { beside: asked_of(model.columns(), &args.set)?, ..args.reading.clone() };
+    let mut options = read_options(&reading, require_label)?;
+    options.merge_into(model.labels());
+    Ok(options)
 }
 
 /// Refuses rows that are pairs where the model reads texts, or the other way round, and says which values of columns cannot be read.
@@ -120,7 +122,8 @@ fn classes(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<
 
 /// The rows of a file with any number of labels each, all of which the model knows, with those above them in a tree.
 fn labelled(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<LabelledText>> {
-    let mut sets = labels::load(file, &options_of(args, model, false)?, &args.of_errors.several)?;
+    let mut sets =
+        labels::load(file, &options_of(args, model, false)?, &args.of_errors.several.options_like(&args.reading))?;
     if let Some(tree) = model.tree_of_labels() {
         for example in &mut sets.examples {
             example.labels.iter_mut().for_each(|label| *label = tree.tidy(label));

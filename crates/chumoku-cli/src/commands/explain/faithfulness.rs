@@ -3,7 +3,7 @@
 use super::model::{Model, with_attention};
 use super::rows::open;
 use super::show;
-use crate::args::Explain;
+use crate::args::{Explain, Reading};
 use crate::report::{fit, wrap};
 use crate::{ExitCode, Usage};
 use chumoku::explain::{Faith, Faithfulness, Mean, shorten};
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     };
     let reads_pairs = model.config().reads_pairs();
     let beside = crate::commands::columns::asked_of(model.config().columns(), &args.set)?;
-    let source = open(input, reads_pairs, beside)?;
+    let source = open(&Reading { beside, ..args.reading.clone() }, input, reads_pairs)?;
     let columns = source.columns().clone();
     let mut records = source.records();
     let mut texts = Vec::new();

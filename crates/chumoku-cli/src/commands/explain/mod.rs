@@ -24,7 +24,7 @@ use chumoku_view::{
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
 };
 pub(crate) use model::with_attention;
-use model::{Explainer, Model, check_method, named};
+use model::{Explainer, Model, check_label, check_method, named};
 use std::io::{Write, stdout};
 
 /// The layer and head that were asked for, counted from 0, in a model of so many.
@@ -88,6 +88,7 @@ pub(crate) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, R
     args.check()?;
     let kind = ModelKind::of(&args.model)?;
     check_method(args.method, kind)?;
+    check_label(args.of_label.as_deref(), kind)?;
     match kind {
         ModelKind::Tagger => Ok((tagged::answering(args)?, Reads::default())),
         _ => rows::answering(args),
@@ -99,6 +100,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     let kind = ModelKind::of(&args.model)?;
     check_method(args.method, kind)?;
+    check_label(args.of_label.as_deref(), kind)?;
     if args.span.is_some() && kind != ModelKind::Tagger {
         return Err(tagged::no_spans(kind).into());
     }
@@ -149,7 +151,8 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let (text, target) = model.text_and_target(text, args.target.as_deref())?;
     let text = beside_one(&text, model.columns(), args)?;
     let text = text.as_str();
-    let explainer = Explainer { model: &model, target, name: model_name(&args.model), method: args.method };
+    let (name, method, label) = (model_name(&args.model), args.method, args.of_label.as_deref());
+    let explainer = Explainer { model: &model, target, name, method, label };
     let mut explanation = explainer.explain(text)?;
     match &model {
         Model::Classifier(model) => {
@@ -401,7 +404,8 @@ fn compare(
                 );
                 return Err(Usage(problem).into());
             }
-            Explainer { model: &model, target: args.target.as_deref(), name, method: args.method }.explain(text)?
+            let (target, method, label) = (args.target.as_deref(), args.method, args.of_label.as_deref());
+            Explainer { model: &model, target, name, method, label }.explain(text)?
         }
     };
     if other.layers == 0 {

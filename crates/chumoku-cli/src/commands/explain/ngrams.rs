@@ -33,8 +33,9 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let text = with_second(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
     let text = super::beside_one(&text, model.columns(), args)?;
     let text = text.as_str();
-    let explanation = model.explain(text, &model_name(&args.model))?;
-    let effects = model.ngram_effects(text)?;
+    let label = args.of_label.as_deref();
+    let explanation = model.explain_label(text, &model_name(&args.model), label)?;
+    let effects = model.ngram_effects_on(text, label)?;
     let mut json = to_json(&explanation);
     json["ngrams"] = serde_json::to_value(&effects)?;
     let picture = figure(args, &explanation, [0, 0], lang)?;

@@ -18,11 +18,11 @@ use crate::args::{Model, TaskName, Tokens, Train};
 use crate::output::OutputPath;
 use crate::progress::{Progress, duration, tell};
 use crate::threads;
-use chumoku::data::{DataFiles, Task, recognise};
+use chumoku::data::{DataFiles, Joined, ReadOptions, Task, describe_variants, label_variants, recognise};
 use chumoku::output::check_folder;
 use chumoku::signals::{Asked, EndSignals};
 use chumoku::tr;
-use chumoku::train::{Event, Freeze, OutputFolder, TrainOptions, Training, TrainingData};
+use chumoku::train::{Event, Freeze, OutputFolder, Source, TrainOptions, Training, TrainingData};
 use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
 use std::io::Write;
@@ -36,7 +36,7 @@ const INTERRUPTED: u8 = 130;
 pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     let threads = threads::start(args.threads)?;
     let args = &mut args.clone();
-    for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten() {
+    for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten().chain(&mut args.more) {
         args.reading.keep(data)?;
     }
     if let Some(out) = args.out.as_ref().map(OutputPath::as_path) {
@@ -106,6 +106,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         let problem = tr!(
             "--class-weights: only where each text has one class; leave it out, or give --task classify",
             "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    if args.optimize.is_some() && task != TaskName::Classify {
+        let problem = tr!(
+            "--optimize: only where each text has one class; leave it out, or give --task classify",
+            "--optimize: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
         );
         return Err(Usage(problem).into());
     }
@@ -188,6 +195,27 @@ fn task(args: &Train, own: Option<TaskName>) -> anyhow::Result<TaskName> {
     Ok(task)
 }
 
+/// The rows of all training files, in the order of the files.
+fn load_all<F: Joined>(
+    args: &Train,
+    first: &Path,
+    options: &ReadOptions,
+    load: impl Fn(&Path, &ReadOptions) -> anyhow::Result<F>,
+) -> anyhow::Result<F> {
+    let mut rows = load(first, options)?;
+    for path in &args.more {
+        rows.join(load(path, options)?);
+    }
+    Ok(rows)
+}
+
+/// Says which labels have several spellings.
+fn tell_of_variants<'a>(labels: impl IntoIterator<Item = &'a str>) {
+    if let Some(text) = describe_variants(&label_variants(labels)) {
+        tell(["note", "注記"], &text);
+    }
+}
+
 /// A run that writes to a folder.
 struct Session<'a> {
     args: &'a Train,
@@ -239,6 +267,7 @@ impl<'a> Session<'a> {
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
+        options.optimize = args.optimize.map(Into::into);
         options.set = args.settings.clone().unwrap_or_default();
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
@@ -247,6 +276,9 @@ impl<'a> Session<'a> {
         options.resume = args.resume;
         options.watch = args.watch.clone();
         options.crew = crate::crew();
+        let others = [args.valid.as_deref(), args.test.as_deref()];
+        let read = read_options(&args.reading, false)?;
+        options.source = args.data.as_deref().map(|path| Source::new(path, others, &read).with_files(&args.more));
         // Before there is a folder.
         options.check_watch(kind)?;
         options.check_from(kind)?;
@@ -366,8 +398,8 @@ impl<'a> Session<'a> {
         let place = if interrupted { &self.folder.work } else { &self.folder.path };
         let time = duration(self.start.elapsed());
         let text = tr!(
-            "\ndone in {time}; the model is in {}\n",
-            "\n完了しました（{time}）。モデルは {} にあります\n",
+            "\ndone in {time}; the model is in {}",
+            "\n完了しました（{time}）。モデルは {} にあります",
             place.display()
         );
         say!("{text}");
