@@ -137,10 +137,13 @@ def trained():
     yield train("format-fasttext", "form.ft --format fasttext --model ngrams --out form-fasttext")
     yield train("format-text", "book.txt --format text --task lm --epochs 1 --out form-text")
     yield train("format-odd", "odd.csv --encoding cp932 --delimiter ';' --text 本文 --label 評価 --skip-bad-rows --model ngrams --out form-odd")
+    yield train("format-header", "form.tsv form.tsv --header yes --missing 'NaN,?' --merge-labels --model ngrams --out form-header")
     yield run("train-stdin", "train - --model ngrams --out form-stdin", stdin="form.csv")
     for weights in ["balanced", "equal", "positive=5"]:
         yield train(f"weights-{weights}", f"rows.csv --class-weights {weights} --model ngrams --out weights-{weights.split('=')[0]}")
     yield train("weights-network", "form.csv --class-weights positive=2,negative=1 --epochs 1 --out weights-network")
+    yield train("optimize", "rows.csv --optimize macro-f1 --model ngrams --out optimize")
+    yield train("optimize-network", "form.csv --optimize macro-f1 --epochs 1 --out optimize-network")
     yield train("folds", "rows.csv --folds 3 --model ngrams --out folds")
     yield train("folds-network", "form.csv --folds 2 --epochs 1 --out folds-network")
     yield train("tune", "rows.csv --tune 3 --model ngrams --out tuned")
@@ -248,6 +251,17 @@ def predicted():
     yield run("predict-form-excel", "predict classes --input form.xlsx --format excel --sheet Reviews")
     yield run("predict-form-fasttext", "predict classes --input form.ft --format fasttext")
     yield run("predict-form-gz", "predict classes --input form.csv.gz --bom --top 2")
+    # Every command reads files with the same flags.
+    for header in ["yes", "no", "auto"]:
+        read = f"--header {header} --missing 'NaN,none' --merge-labels"
+        yield run(f"predict-header-{header}", f"predict ngrams --input form.tsv {read}")
+        yield run(f"eval-header-{header}", f"eval classes form.tsv {read}", None)
+        yield run(f"explain-header-{header}", f"explain ngrams --input form.tsv --json - {read}")
+        yield run(f"translate-header-{header}", f"translate words --input form.txt --format text --beam 1 {read}")
+        yield run(f"doctor-header-{header}", f"doctor form.tsv {read}")
+        yield run(f"nearest-header-{header}", f"nearest bert 'good food' --corpus form.tsv {read}")
+        yield run(f"embed-header-{header}", f"embed bert --input form.tsv --header {header}")
+        yield run(f"train-header-{header}", f"train form.tsv {read} --model ngrams --out header-{header}")
     yield run("predict-form-odd", "predict ngrams --input odd.csv --encoding cp932 --delimiter ';' --text 本文 --label 評価 --skip-bad-rows")
     yield run("predict-hard", "predict ngrams --input hard.csv")
     yield run("predict-hard-jsonl", "predict ngrams --input hard.jsonl --lang ja")
@@ -293,6 +307,7 @@ def predicted():
         yield run(f"info-{name}", f"info {name}")
         yield run(f"info-{name}-ja", f"info {name} --lang ja")
         yield run(f"info-{name}-json", f"info {name} --json")
+        yield run(f"info-{name}-report", f"info {name} --report")
         yield run(f"count-model-{name}", f"count --model {name} --length 7 --batch 2", has_layers)
         yield run(f"count-model-{name}-json", f"count --model {name} --json", has_layers)
         yield run(f"position-model-{name}", f"position --model {name} --length 6 --json -", has_positions)
@@ -340,12 +355,18 @@ def explained():
     yield run("explain-input", "explain classes --input texts.txt --svg pictures-svg --png pictures-png --pdf pictures-pdf")
     yield run("errors", "explain topics --errors topics-test.csv --top 5 --html errors.html")
     yield run("errors-json", "explain classes --errors test.csv --text text --label label --json - --threads 2")
+    yield run("errors-reading", "explain classes --errors odd.csv --encoding cp932 --delimiter ';' --text 本文 --label 評価 --header yes --skip-bad-rows")
+    yield run("explain-sheet", "explain classes --input form.xlsx --format excel --sheet Reviews --json -")
+    for form in ["csv", "tsv", "jsonl", "json", "parquet", "text"]:
+        yield run(f"explain-form-{form}", f"explain ngrams --input form.{form.replace('text', 'txt')} --format {form} --json -")
+    yield run("explain-form-fasttext", "explain ngrams --input form.ft --format fasttext --json -")
     yield run("errors-labels", "explain labels-columns --errors labels.csv --labels food,noise,price,staff")
     yield run("errors-separator", "explain labels-ngrams --errors labels.tsv --separator '|' --lang ja")
     yield run("errors-ratings", "explain ratings --errors ratings.csv --top 3 --method leave-one-out")
     yield run("errors-questions", "explain pairs-ngrams --errors pairs.csv --top 3", 0)
     yield run("faithfulness", "explain encoder-none --faithfulness topics-test.csv --seed 3")
     yield run("faithfulness-json", "explain rnn --faithfulness texts.txt --json - --lang ja")
+    yield run("explain-label", "explain labels 'the soup was cold' --of-label price --json -")
     yield run("explain-span", "explain names 'Greta Moore works in Oslo.' --span 21:25:person --json -")
     yield run("explain-span-view", "explain from-names 'Greta Moore works in Oslo.' --view heatmap --layer 1 --head 2 --svg span.svg")
     yield run("explain-long", "explain classes --json - '" + "good food and a long way home " * 60 + "'")
@@ -533,6 +554,8 @@ def measured():
         yield compare(form, f"form.{form} --format {form} --precision {precision}")
     yield compare("excel", "form.xlsx --format excel --sheet Reviews --lang ja")
     yield compare("fasttext", "form.ft --format fasttext")
+    for header in ["yes", "no", "auto"]:
+        yield compare(f"header-{header}", f"form.tsv --header {header} --missing none --merge-labels")
     yield run("compare-text", "compare form.txt --format text --epochs 1", 2)
     yield run("slow-compare", "compare form.csv --epochs 1 --svg compare.svg")
     yield run("slow-compare-json", "compare form.csv --epochs 1 --json --lang ja")
@@ -543,7 +566,7 @@ def served():
     models = "classes ngrams tree labels ratings measures names from-names from-bert bert_classifier lstm pairs columns topics bert xlm_roberta static"
     yield run("serve", f"serve {models} words marian writer qwen3 --port 0 --threads 1")
     yield run("serve-ja", "serve judge=classes names --port 0 --lang ja --log text --host localhost --threads 2")
-    limits = "--max-body 5000 --max-texts 3 --max-chars 100 --max-new-tokens 20 --max-connections 8 --queue 4 --batch-texts 2 --gather 1"
+    limits = "--max-body 5000 --max-texts 3 --max-chars 100 --max-new-tokens 20 --max-connections 8 --max-answer 100000 --max-held 200000 --max-explain 50 --queue 4 --batch-texts 2 --gather 1"
     times = "--read-timeout 20s --wait-timeout 20s --compute-timeout 40s --drain-timeout 5s"
     yield run("serve-limits", f"serve classes writer --port 0 --log json {limits} {times}")
     yield run("serve-key", "serve classes --port 0 --log off")

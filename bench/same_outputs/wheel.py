@@ -138,6 +138,7 @@ def classifiers():
     for tokens in ["subwords", "characters", "words"]:
         estimator(f"classifier-{tokens}", chumoku.TextClassifier(tokens=tokens, precision="highest", **common), (texts, labels), test[0][:9])
     estimator("classifier-settings", chumoku.TextClassifier(settings="layers=1,width=32", folds=2, **common), (texts, labels), test[0][:9])
+    estimator("classifier-optimized", chumoku.TextClassifier(model="ngrams", optimize="macro_f1", **common), (texts, labels), test[0][:9])
     estimator("classifier-tuned", chumoku.TextClassifier(model="ngrams", tune=2, class_weight={"positive": 2.0}, **common), (texts, labels), test[0][:9])
     estimator("classifier-bert", chumoku.TextClassifier(from_pretrained="bert", freeze="embeddings", **common), (texts, labels), test[0][:9])
     estimator("classifier-lora", chumoku.TextClassifier(from_pretrained="bert", lora=2, **common), (texts, labels), test[0][:9])
@@ -220,6 +221,8 @@ def others():
 
 def microscope():
     texts, labels = rows_of("broken.csv", "text", "label")
+    (PLACE / "table.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in zip(("a b", "c d", "e f", "g h"), "xyxy")))
+    keep("read-table", list(chumoku.read_table(PLACE / "table.csv", text="text", label="label", header=True)))
     checkup = shown("doctor", chumoku.doctor(texts, labels, test=(texts[:3], labels[:3]), unlabelled=texts[20:30], folds=3, seed=1))
     keep("doctor-found", [checkup.wrong_labels, checkup.ranking, repr(checkup), checkup.page("ja")])
     for end in ["html", "csv", "json"]:

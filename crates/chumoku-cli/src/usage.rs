@@ -1,7 +1,9 @@
 //! What is wrong with a command line, in one line of the language that people are spoken to in.
 
 use crate::ExitCode;
-use chumoku::{Lang, lang, set_lang};
+use chumoku::lang::wording::nearest;
+use chumoku::train::Setting;
+use chumoku::{Lang, lang, set_lang, tr};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -48,17 +50,66 @@ pub(crate) fn said(error: &Error) -> String {
     crate::harmless(&line)
 }
 
+/// The setting of `--settings` that a flag names which does not exist, also by the name that other programs have for it.
+fn meant_setting(error: &Error) -> Option<&'static str> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let argument = error.get(ContextKind::InvalidArg)?.to_string();
+    let name = argument.strip_prefix("--")?.split('=').next()?.replace('_', "-");
+    let name = match name.as_str() {
+        "lr" => "learning-rate",
+        "batch-size" => "batch-tokens",
+        "num-layers" | "n-layers" => "layers",
+        "num-heads" | "n-heads" => "heads",
+        "hidden-size" | "d-model" => "width",
+        other => other,
+    };
+    Setting::ALL.iter().map(|setting| setting.name()).find(|setting| *setting == name)
+}
+
+/// Says where a setting is given.
+fn is_setting(name: &str) -> String {
+    tr!("it is a setting of train: --settings {name}=VALUE", "train の設定です: --settings {name}=値")
+}
+
+/// The suggestion of an argument or command, if it is a slip of the finger away.
+fn suggestion(error: &Error) -> Option<String> {
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let found = kinds.iter().find_map(|kind| match error.get(*kind)? {
+        ContextValue::Strings(names) => names.first().cloned(),
+        other => Some(other.to_string()),
+    })?;
+    let wanted = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue];
+    let is_near = match error.kind() {
+        ErrorKind::UnknownArgument => wanted.iter().filter_map(|kind| error.get(*kind)).any(|wanted| {
+            let (wanted, found) = (wanted.to_string(), found.as_str());
+            nearest(wanted.trim_start_matches('-'), [found.trim_start_matches('-')]).is_some()
+                || found.trim_start_matches('-').starts_with(wanted.trim_start_matches('-'))
+        }),
+        _ => true,
+    };
+    is_near.then_some(found)
+}
+
 /// clap's own words: what is wrong, what may be meant, and how to call it stand in paragraphs.
 fn english(error: &Error) -> String {
     let said = error.to_string();
+    let has_suggestion = suggestion(error).is_some();
+    let setting = meant_setting(error);
     let parts = said.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let parts: Vec<String> = parts
         .filter(|part| !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("tip: to pass"))
+        .filter(|part| !part.starts_with("tip:") || has_suggestion && setting.is_none())
         .map(|part| match part.strip_prefix("For more information, try '--help'") {
             Some(_) => "all options: --help".into(),
             None => part.trim_start_matches("tip: ").trim_end_matches('.').to_owned(),
         })
         .collect();
+    let mut parts = parts;
+    if let Some(setting) = setting {
+        parts.insert(parts.len().min(1), is_setting(setting));
+    }
     parts.join("; ")
 }
 
@@ -98,9 +149,10 @@ fn japanese(error: &Error) -> String {
     if !choices.is_empty() {
         line += &format!("。使える値: {choices}");
     }
-    let suggested = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    if let Some(name) = suggested.map(list).into_iter().find(|name| !name.is_empty()) {
-        line += &format!("。{name} のことですか");
+    match (meant_setting(error), suggestion(error)) {
+        (Some(setting), _) => line += &format!("。{}", is_setting(setting)),
+        (None, Some(name)) => line += &format!("。{name} のことですか"),
+        (None, None) => {}
     }
     format!("エラー: {line}。オプションの一覧: --help")
 }

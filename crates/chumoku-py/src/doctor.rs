@@ -61,6 +61,8 @@ pub(crate) fn examine(
     let work = || -> Result<Examined, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if pairs { "text_1,text_2" } else { "text" }.into());
+        // Python has said which labels there are.
+        read.missing = Some(Vec::new());
         let labelled = || {
             let mut read = read.clone();
             read.label = Some("label".into());

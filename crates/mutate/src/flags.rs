@@ -30,6 +30,9 @@ const READING: Flags = &[
     ("--encoding", Of(&["utf-8", "shift_jis", "euc-jp", "utf-16le", "windows-1252", "latin9", "x", "iso-2022-jp"])),
     ("--sheet", Text),
     ("--skip-bad-rows", Alone),
+    ("--header", Of(&["yes", "no", "auto", "maybe"])),
+    ("--missing", Of(&["none", "NaN,?", "", ",", "a"])),
+    ("--merge-labels", Alone),
 ];
 const PICTURES: Flags = &[("--svg", Out), ("--png", Out), ("--pdf", Out), ("--font", Out)];
 const EVERYWHERE: Flags = &[("--lang", Of(&["en", "ja", "de"])), ("--help", Alone), ("--version", Alone)];
@@ -45,6 +48,7 @@ const TRAIN: Flags = &[
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
     ("--class-weights", Of(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
+    ("--optimize", Of(&["macro-f1", "accuracy"])),
     ("--hierarchy", Of(&["/", " > ", "none", "a.csv", "missing", "::"])),
     ("--columns", Of(&["n", "a", "n:category", "a:number,b", "label", "x", ",", ":date", "n,n"])),
     ("--folds", Of(&["2", "3", "1", "101", "-1"])),
@@ -117,6 +121,7 @@ const GENERATE: Flags = &[
 const EXPLAIN: Flags = &[
     PRECISION,
     ("--target", Text),
+    ("--of-label", Text),
     ("--set", Of(&["n=1", "a=", "=1", "n", "x=1"])),
     ("--faithfulness", Of(&["notes.txt", "model", "missing"])),
     ("--seed", Count),
@@ -205,7 +210,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "nearest" => &[READING, THREADS, NEAREST],
         "translate" => &[READING, THREADS, TRANSLATE],
         "generate" => &[THREADS, GENERATE],
-        "explain" => &[PICTURES, THREADS, EXPLAIN],
+        "explain" => &[PICTURES, THREADS, EXPLAIN, READING],
         "export" => &[&[("--out", Out), ("--json", Alone)]],
         "trace" => &[TRACE],
         "check" => &[&[("--json", Alone)]],
@@ -213,7 +218,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "film" => &[PICTURES, &[("--layer", Count), ("--head", Count), ("--html", Out), ("--json", Out)]],
         "count" => &[COUNT],
         "attend" => &[THREADS, ATTEND],
-        "info" => &[&[("--json", Alone)]],
+        "info" => &[&[("--json", Alone), ("--report", Alone)]],
         _ => &[],
     };
     own.iter().flat_map(|flags| flags.iter().copied()).chain(EVERYWHERE.iter().copied().take(1)).collect()

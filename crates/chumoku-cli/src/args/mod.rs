@@ -20,12 +20,14 @@ pub(crate) use train::{Model, TaskName, Tokens, Train};
 pub(crate) use values::OfLabel;
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 
+use crate::output::{NamedFiles, OutputKind, OutputPath};
 use chumoku::data::{DataError, Kept, LabelOptions};
 use chumoku::row::Asked;
+use chumoku::train::Source;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use shard::shard;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use values::{
     at_least_one, delimiter, from_one_to_1024, number, of_label, promise, set_column, whole_from_one, whole_from_zero,
     whole_of_any_sign,
@@ -40,6 +42,9 @@ pub(crate) struct Args {
     /// Language of messages, pictures and pages (default: from the environment, for example LANG=ja_JP.UTF-8)
     #[arg(long, value_enum, global = true, value_name = "LANG", display_order = 1000)]
     pub(crate) lang: Option<Language>,
+    /// The files that it names.
+    #[arg(skip)]
+    pub(crate) files: NamedFiles,
 }
 
 impl Args {
@@ -48,7 +53,9 @@ impl Args {
     pub(crate) fn of(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = with_negative_values(Self::command());
         let mut matches = command.try_get_matches_from_mut(args)?;
-        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+        let files = NamedFiles::of(&command, &matches);
+        let args = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
+        Ok(Args { files, ..args })
     }
 }
 
@@ -106,6 +113,18 @@ pub(crate) enum Command {
     Info(Info),
 }
 
+impl Command {
+    /// The kind of its outputs.
+    pub(crate) fn outputs(&self) -> OutputKind {
+        match self {
+            Command::Train(_) => OutputKind::ModelFolder,
+            Command::Doctor(_) => OutputKind::Folders,
+            Command::Explain(args) if args.input.is_some() => OutputKind::Folders,
+            _ => OutputKind::Files,
+        }
+    }
+}
+
 /// How exactly f32 numbers are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precision {
@@ -130,12 +149,22 @@ impl From<Precision> for chumoku::Precision {
 /// How to read a file of text.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct Reading {
-    /// The column that holds the text: a name, or a number from 1
-    #[arg(long, value_name = "COL")]
+    /// The column that holds the text: a name, a number from 1, or a path as message.body; two with a comma, as
+    /// Subject,Description
+    #[arg(id = "text_column", long = "text", value_name = "COL")]
     pub(crate) text: Option<String>,
-    /// The column that holds the label: a name, or a number from 1
+    /// The column that holds the label: a name, a number from 1, or a path as meta.kind
     #[arg(long, value_name = "COL")]
     pub(crate) label: Option<String>,
+    /// Take the first row as the names of the columns, or as data (default: as the rows look)
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    pub(crate) header: Option<Header>,
+    /// Values of the label that mean it is missing, as NaN,none; none keeps every value (default: NaN, NULL, N/A, NA, ? and the like)
+    #[arg(long, value_name = "VALUES", value_delimiter = ',')]
+    pub(crate) missing: Option<Vec<String>>,
+    /// Count labels that differ only in letter case, width, white space or hyphens as one
+    #[arg(long)]
+    pub(crate) merge_labels: bool,
     /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252
     #[arg(long, value_name = "NAME")]
     pub(crate) encoding: Option<String>,
@@ -145,7 +174,7 @@ pub(crate) struct Reading {
     /// Separator between the fields of a CSV file: one character, or tab
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub(crate) delimiter: Option<char>,
-    /// The sheet of an Excel workbook (default: the first)
+    /// The sheet of an Excel workbook (default: the first that holds a table)
     #[arg(long, value_name = "NAME")]
     pub(crate) sheet: Option<String>,
     /// Leave out rows that cannot be read or are empty, and count them
@@ -157,6 +186,20 @@ pub(crate) struct Reading {
     /// The columns beside the text that are read.
     #[arg(skip)]
     pub(crate) beside: Vec<Asked>,
+    /// How the training file of the model was read.
+    #[arg(skip)]
+    pub(crate) remembered: Option<Source>,
+}
+
+/// How the first row is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Header {
+    /// As names of the columns
+    Yes,
+    /// As data
+    No,
+    /// As the rows below suggest
+    Auto,
 }
 
 /// What stands beside texts, of a model that reads further columns.
@@ -203,6 +246,14 @@ impl SeveralLabels {
         LabelOptions { columns: self.labels.clone(), separator: self.separator }
     }
 
+    /// The same for a model whose training file may have written labels in a way of its own.
+    pub(crate) fn options_like(&self, reading: &Reading) -> LabelOptions {
+        match reading.remembered.as_ref().filter(|_| !self.is_asked() && reading.label.is_none()) {
+            Some(source) => source.label_options(),
+            None => self.options(),
+        }
+    }
+
     /// Whether anything was said.
     pub(crate) fn is_asked(&self) -> bool {
         self.options() != LabelOptions::default()
@@ -210,6 +261,28 @@ impl SeveralLabels {
 }
 
 impl Reading {
+    /// Reads files as the training file of a model was read, where the flags say nothing else.
+    pub(crate) fn remember(&mut self, model: &Path) {
+        self.remembered = Source::of_model(model);
+    }
+
+    /// The first flag that is given.
+    pub(crate) fn flag(&self) -> Option<&'static str> {
+        let flags = [
+            ("--text", self.text.is_some()),
+            ("--label", self.label.is_some()),
+            ("--header", self.header.is_some()),
+            ("--missing", self.missing.is_some()),
+            ("--merge-labels", self.merge_labels),
+            ("--encoding", self.encoding.is_some()),
+            ("--format", self.format.is_some()),
+            ("--delimiter", self.delimiter.is_some()),
+            ("--sheet", self.sheet.is_some()),
+            ("--skip-bad-rows", self.skip_bad_rows),
+        ];
+        flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
+    }
+
     /// Makes data readable twice that comes through a pipe; `-` becomes the name of standard input.
     pub(crate) fn keep(&mut self, data: &mut PathBuf) -> Result<(), DataError> {
         *data = self.kept.keep(data)?;
@@ -266,7 +339,7 @@ pub(crate) struct Eval {
     pub(crate) pictures: Pictures,
     /// Write the rows that are answered wrongly to a CSV file, the surest answers first
     #[arg(long, value_name = "FILE")]
-    pub(crate) errors: Option<PathBuf>,
+    pub(crate) errors: Option<OutputPath>,
     /// Print the scores as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -308,7 +381,7 @@ pub(crate) struct Predict {
     pub(crate) shard: Option<Shard>,
     /// Of a model that marks spans: write the texts with their spans in colour as an HTML page
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     /// Tell where the time went: stage by stage, and how much of it was multiplying
     #[arg(long)]
     pub(crate) profile: bool,
@@ -430,7 +503,7 @@ pub(crate) struct Compare {
     pub(crate) precision: Precision,
     /// Write a picture of time against length
     #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    pub(crate) svg: Option<OutputPath>,
     /// Print one JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -444,7 +517,7 @@ pub(crate) struct Attend {
     pub(crate) input: PathBuf,
     /// Write Y (and present_key, present_value, qk_matmul_output if computed) to a .safetensors or .npz file
     #[arg(short, long, value_name = "OUT")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<OutputPath>,
     /// A query sees the keys up to its own place only
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = clap::builder::BoolishValueParser::new())]
@@ -503,7 +576,7 @@ pub(crate) struct Export {
     pub(crate) model: PathBuf,
     /// The file
     #[arg(short, long, value_name = "FILE", default_value = "model.onnx")]
-    pub(crate) out: PathBuf,
+    pub(crate) out: OutputPath,
     /// Print what was written, and its metadata, as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -514,6 +587,9 @@ pub(crate) struct Info {
     /// The model folder; without it, about this machine
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
+    /// Print the whole report of the training: every class, the confusion matrix, calibration, all of --abstain
+    #[arg(long, requires = "model", conflicts_with = "json")]
+    pub(crate) report: bool,
     /// Print as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

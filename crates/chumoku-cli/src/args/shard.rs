@@ -1,6 +1,7 @@
 //! Shards: one of N runs that divide the rows of a file, and the flags of `join`.
 
 use super::Predict;
+use crate::output::{OutputPath, file_or_standard_output};
 use chumoku::tr;
 use clap::Args as ClapArgs;
 use std::fmt;
@@ -41,8 +42,8 @@ pub(crate) struct Join {
     #[arg(value_name = "SHARD", required = true)]
     pub(crate) shards: Vec<PathBuf>,
     /// The file to write (default: standard output)
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) out: Option<OutputPath>,
 }
 
 impl Predict {
@@ -62,6 +63,9 @@ impl Predict {
         let given = [
             ("--text", text(&reading.text)),
             ("--label", text(&reading.label)),
+            ("--header", reading.header.map(|header| format!("{header:?}").to_lowercase())),
+            ("--missing", reading.missing.as_ref().map(|values| values.join(","))),
+            ("--merge-labels", is_on(reading.merge_labels)),
             ("--encoding", text(&reading.encoding)),
             ("--format", reading.format.map(|format| format!("{format:?}").to_lowercase())),
             ("--delimiter", reading.delimiter.map(String::from)),

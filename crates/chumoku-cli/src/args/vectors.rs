@@ -1,7 +1,8 @@
 //! The flags of `embed` and `nearest`.
 
 use super::values::{at_least_one, delimiter, from_one_to_1024};
-use super::{DataFormat, Precision, Reading};
+use super::{DataFormat, Header, Precision, Reading};
+use crate::output::{OutputPath, file_or_standard_output};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
@@ -30,6 +31,9 @@ pub(crate) struct Embed {
     /// The column that holds the text: a name, or a number from 1
     #[arg(long, value_name = "COL")]
     text: Option<String>,
+    /// Take the first row as the names of the columns, or as data (default: as the rows look)
+    #[arg(long, value_enum, value_name = "WHETHER")]
+    header: Option<Header>,
     /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
@@ -39,7 +43,7 @@ pub(crate) struct Embed {
     /// Separator between the fields of a CSV file: one character, or tab
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<char>,
-    /// The sheet of an Excel workbook (default: the first)
+    /// The sheet of an Excel workbook (default: the first that holds a table)
     #[arg(long, value_name = "NAME")]
     sheet: Option<String>,
     /// Leave out rows that cannot be read or are empty, and count them
@@ -52,8 +56,8 @@ pub(crate) struct Embed {
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<EmbeddingFormat>,
     /// A file for the vectors (default: standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) out: Option<OutputPath>,
     /// The name of one of the model's prompts, to be put before each text
     #[arg(long, value_name = "NAME")]
     pub(crate) prompt: Option<String>,
@@ -73,6 +77,7 @@ impl Embed {
     pub(crate) fn reading(&self) -> Reading {
         Reading {
             text: self.text.clone(),
+            header: self.header,
             encoding: self.encoding.clone(),
             format: self.input_format,
             delimiter: self.delimiter,

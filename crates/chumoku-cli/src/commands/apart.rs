@@ -72,6 +72,7 @@ impl Reader {
             args.input = Some(PathBuf::from(file));
             args.texts.clear();
         }
+        args.reading.remember(&args.model);
         let open = || {
             check(&args)?;
             let (_, reads) = predict::answering(&args, false)?;
@@ -354,7 +355,7 @@ fn parsed(mut part: Value) -> Option<Part> {
     });
     let beside = beside.collect::<Option<Vec<_>>>()?;
     let (text, second) = (place(&columns["text"])?, place(&columns["second"]));
-    let columns = Columns { text, second, label: None, text_why: "", label_why: "", beside };
+    let columns = Columns { text, second, label: None, text_why: "", label_why: "", beside, next: Vec::new() };
     let Value::Array(rows) = part["rows"].take() else { return None };
     Some((first, layout, columns, rows.into_iter().map(record).collect::<Option<_>>()?))
 }

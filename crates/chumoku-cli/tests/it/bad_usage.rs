@@ -68,7 +68,13 @@ fn flags_and_commands_that_are_not_there() {
     let place = place();
     place.refuses(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs", "--help"]);
     place.refuses(&["train", "x.csv", "--colour"], &["unexpected argument", "--colour", "--help"]);
-    place.refuses(&["train", "x.csv", "y.csv"], &["unexpected argument", "y.csv"]);
+    place.refuses(&["train", "x.csv", "y.csv"], &["y.csv"]);
+    for flag in ["--learning-rate", "--lr", "--learning_rate=0.1"] {
+        let said = place.run(&["train", "x.csv", flag, "0.001"]);
+        assert!(said.code == 2 && said.stderr.contains("--settings learning-rate=VALUE"), "{said:#?}");
+        assert!(!said.stderr.contains("--lang"), "{said:#?}");
+    }
+    place.refuses(&["train", "x.csv", "--batch-size", "32"], &["--settings batch-tokens=VALUE"]);
     place.refuses(&["trian", "x.csv"], &["trian", "train", "--help"]);
     place.refuses(&["eval", "m"], &["<DATA>"]);
     place.refuses(&["predict", "m", "text", "--input", "x.csv"], &["--input", "cannot be used with"]);

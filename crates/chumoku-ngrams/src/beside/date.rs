@@ -26,7 +26,7 @@ impl Moment {
     }
 }
 
-/// The date that a field holds: 2024-01-31, 2024/1/31, 31.1.2024, 1/31/2024 (with `day_first` 31/1/2024), 31 Jan 2024, January 31,
+/// The date that a field holds: 2024-01-31, 2024/1/31, 31.1.2024, 1/31/2024 (with `day_first` 31/1/2024), 31 Jan 2024, 31-Jan-24, January 31,
 /// 2024, 2024年1月31日, 令和6年1月31日; maybe with a time behind it, 2024-01-31T18:30:00Z.
 pub(super) fn parse(cell: &str, day_first: bool) -> Option<Found> {
     let narrow = |c: char| match c {
@@ -70,6 +70,15 @@ fn digits(text: &str) -> Option<(i64, usize, &str)> {
     Some((text[..length].parse().ok()?, length, &text[length..]))
 }
 
+/// A year of two digits as spreadsheets and POSIX read it: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068.
+fn full_year(year: i64, digits: usize) -> i64 {
+    match year {
+        _ if digits > 2 => year,
+        69.. => 1900 + year,
+        _ => 2000 + year,
+    }
+}
+
 fn numeric(text: &str, day_first: bool) -> Option<Parts<'_>> {
     let (first, long, rest) = digits(text)?;
     let separator = rest.chars().next().filter(|c| ['-', '/', '.'].contains(c))?;
@@ -78,8 +87,9 @@ fn numeric(text: &str, day_first: bool) -> Option<Parts<'_>> {
     let rest = rest.strip_prefix('T').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())).unwrap_or(rest);
     match (long, last_long) {
         (4, 1 | 2) => Some((date_of(first, second, third)?, rest, None)),
-        (1 | 2, 4) if separator == '.' => Some((date_of(third, second, first)?, rest, None)),
-        (1 | 2, 4) => {
+        (1 | 2, 2 | 4) if separator == '.' => Some((date_of(full_year(third, last_long), second, first)?, rest, None)),
+        (1 | 2, 2 | 4) if last_long == 4 || separator == '/' => {
+            let third = full_year(third, last_long);
             let [month, day] = if day_first { [second, first] } else { [first, second] };
             Some((date_of(third, month, day)?, rest, Some([first, second])))
         }
@@ -125,8 +135,8 @@ fn english(text: &str) -> Option<Parts<'_>> {
         Some(month) => (month, day(second)?),
         None => (month(second)?, day(first)?),
     };
-    let (year, ..) = digits(year).filter(|(_, long, rest)| *long == 4 && rest.is_empty())?;
-    Some((date_of(year, month, day)?, rest, None))
+    let (year, long, _) = digits(year).filter(|(_, long, rest)| matches!(long, 2 | 4) && rest.is_empty())?;
+    Some((date_of(full_year(year, long), month, day)?, rest, None))
 }
 
 /// The hour of a time such as 18:30, 18:30:00.5+09:00, 6:30 PM.

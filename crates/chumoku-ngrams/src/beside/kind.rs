@@ -2,7 +2,7 @@
 
 use super::{MOST_VALUES, SideColumn, SideKind, date, is_missing};
 use chumoku_text::beside::Asked;
-use chumoku_text::data::number;
+use chumoku_text::data::separated_number;
 use chumoku_text::lang::lang;
 use chumoku_text::lang::wording::quoted;
 use chumoku_text::{sorting, tr};
@@ -44,13 +44,14 @@ pub fn learn(asked: &Asked, cells: &[&str]) -> Result<Learnt, Unclear> {
             ));
         }
         let dates = Dates::of(&filled);
-        let numbers = filled.iter().filter(|cell| number(cell).is_some()).count();
+        let form = Numbers::of(&filled);
+        let numbers = filled.iter().filter(|cell| form.read(cell).is_some()).count();
         let nearly_all = |found: usize| found as f64 >= (1.0 - FEW) * filled.len() as f64;
         if wanted == Some("number") || wanted.is_none() && nearly_all(numbers) {
-            let is_number = |cell: &str| number(cell).is_some();
+            let is_number = |cell: &str| form.read(cell).is_some();
             let noun = lang().pick("a number", "数値");
             let mut notes = others(asked, noun, &filled, is_number)?;
-            return Ok(of_numbers(asked, &filled).map(|column| with(column, &mut notes)).unwrap_or_else(|| {
+            return Ok(of_numbers(asked, &filled, form).map(|column| with(column, &mut notes)).unwrap_or_else(|| {
                 no_use(asked, lang().pick("all its numbers are the same", "どの行も同じ数値です"))
             }));
         }
@@ -71,7 +72,7 @@ pub fn learn(asked: &Asked, cells: &[&str]) -> Result<Learnt, Unclear> {
                 .unwrap_or_else(|| no_use(asked, lang().pick("all its dates are the same", "どの行も同じ日付です"))));
         }
         if wanted.is_none() {
-            check_numbers(asked, &filled, numbers)?;
+            check_numbers(asked, &filled, (numbers, form))?;
             if 2 * dates.found >= filled.len() {
                 let is_date = |cell: &str| date::parse(cell, dates.day_first).is_some();
                 others(asked, lang().pick("a date", "日付"), &filled, is_date)?;
@@ -119,8 +120,8 @@ fn others(asked: &Asked, noun: &str, filled: &[&str], fits: impl Fn(&str) -> boo
 }
 
 /// Refuses a column of which many values are numbers, or would be without signs, points or units.
-fn check_numbers(asked: &Asked, filled: &[&str], numbers: usize) -> Result<(), Unclear> {
-    let nearly = |cell: &&&str| number(cell).is_none() && looks_like_number(cell);
+fn check_numbers(asked: &Asked, filled: &[&str], (numbers, form): (usize, Numbers)) -> Result<(), Unclear> {
+    let nearly = |cell: &&&str| form.read(cell).is_none() && looks_like_number(cell);
     let almost = filled.iter().filter(nearly).count();
     let (name, all) = (quoted(&asked.name), filled.len());
     if (almost + numbers) as f64 >= (1.0 - FEW) * all as f64
@@ -139,7 +140,7 @@ fn check_numbers(asked: &Asked, filled: &[&str], numbers: usize) -> Result<(), U
         });
     }
     if 2 * numbers >= all
-        && let Some(first) = filled.iter().find(|cell| number(cell).is_none())
+        && let Some(first) = filled.iter().find(|cell| form.read(cell).is_none())
     {
         let (n, cell) = (all - numbers, quoted(first.trim()));
         return Err(Unclear {
@@ -179,8 +180,8 @@ fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
     (mean.is_finite() && deviation.is_finite() && deviation > 0.0).then_some((mean, deviation))
 }
 
-fn of_numbers(asked: &Asked, filled: &[&str]) -> Option<SideColumn> {
-    let mut values: Vec<f64> = filled.iter().filter_map(|cell| number(cell)).collect();
+fn of_numbers(asked: &Asked, filled: &[&str], form: Numbers) -> Option<SideColumn> {
+    let mut values: Vec<f64> = filled.iter().filter_map(|cell| form.read(cell)).collect();
     let (mean, deviation) = mean_and_deviation(&values)?;
     values.sort_by(f64::total_cmp);
     let mut different = values.clone();
@@ -194,6 +195,25 @@ fn of_numbers(asked: &Asked, filled: &[&str]) -> Option<SideColumn> {
     // Below the least value there is no step.
     steps.retain(|&step| step > values[0]);
     Some(SideColumn { name: asked.name.clone(), kind: SideKind::Number { mean, deviation, steps } })
+}
+
+/// How the numbers of a column are written: a comma is one thing in all of them.
+#[derive(Clone, Copy)]
+struct Numbers {
+    /// The decimal sign, if some number has one.
+    decimal: Option<char>,
+}
+
+impl Numbers {
+    fn of(filled: &[&str]) -> Numbers {
+        Numbers { decimal: filled.iter().find_map(|cell| separated_number(cell)?.1) }
+    }
+
+    /// The number of a field, if it is written like the others.
+    fn read(self, cell: &str) -> Option<f64> {
+        let (value, decimal) = separated_number(cell)?;
+        (decimal.is_none() || self.decimal.is_none() || decimal == self.decimal).then_some(value)
+    }
 }
 
 /// The dates among values.

@@ -18,7 +18,7 @@ mod unread;
 pub use kind::{Unclear, learn};
 pub use unread::Unread;
 
-use chumoku_text::data::number;
+use chumoku_text::data::separated_number;
 use chumoku_text::lang::lang;
 use chumoku_text::lang::wording::quoted;
 use chumoku_text::tr;
@@ -142,7 +142,7 @@ impl SideColumn {
     /// What a field is to the model.
     pub fn read<'a>(&self, cell: &'a str) -> Read<'a> {
         match &self.kind {
-            SideKind::Number { .. } => number(cell).map_or(Read::Missing, Read::Number),
+            SideKind::Number { .. } => separated_number(cell).map_or(Read::Missing, |(number, _)| Read::Number(number)),
             SideKind::Category { values } => match cell.trim() {
                 "" => Read::Missing,
                 cell => {

@@ -21,7 +21,12 @@ fn words_for_missing_are_lower_case() {
 
 #[test]
 fn kinds_are_recognised_from_what_fields_hold() {
-    let kinds: [(&[&str], &str); 8] = [
+    let kinds: [(&[&str], &str); 13] = [
+        (&["1,200", "900", "1,050.5", "12,345,678"], "number"),
+        (&["12,50", "8,00", "1.200,25"], "number"),
+        (&["30-Jul-18", "1-Aug-18"], "date"),
+        (&["7/30/18", "12/1/18"], "date"),
+        (&["30.07.18", "01.08.19"], "date"),
         (&["1", "2.5", "-3e2", "４"], "number"),
         (&["1", "", "n/a", "2"], "number"),
         (&["2024-01-31", "2024-02-01T10:00:00Z"], "date"),
@@ -41,11 +46,14 @@ fn kinds_are_recognised_from_what_fields_hold() {
 #[test]
 fn what_is_unclear_is_refused_with_the_field_and_advice() {
     let wrong = |cells: &[&str], wanted: Asked| learn(&wanted, cells).unwrap_err();
-    for cells in [["¥1,200", "¥900"], ["12,50", "8,00"], ["1,200円", "900円"], ["$12", "15"], ["50%", "60%"]] {
+    for cells in [["¥1,200", "¥900"], ["1,200円", "900円"], ["$12", "15"], ["50%", "60%"]] {
         let unclear = wrong(&cells, asked("x"));
         assert_eq!(unclear.cell, cells[0]);
         assert!(unclear.problem.contains("x:category") && unclear.problem.contains("1200"), "{}", unclear.problem);
     }
+    // A comma is one thing in a column.
+    let mixed = wrong(&["12,50", "1,200.75"], asked("x"));
+    assert!(mixed.cell == "1,200.75", "{}", mixed.problem);
     let half = wrong(&["1", "2", "call us", "3", "ask"], asked("x"));
     assert!(half.cell == "call us" && half.problem.contains("3 of 5"), "{}", half.problem);
     let no_dates = wrong(&["2024-01-31", "soon"], of_kind("date"));
@@ -105,6 +113,18 @@ fn days_come_first_where_the_rows_say_so() {
 }
 
 #[test]
+fn numbers_with_separators_are_read_by_their_value() {
+    let column = learnt(&["1,200", "900", "3,000"]);
+    let SideKind::Number { mean, .. } = &column.kind else { panic!("no number") };
+    assert_eq!(*mean, 1700.0);
+    assert_eq!(column.read("12,345"), Read::Number(12345.0));
+    assert_eq!(column.read("12345"), Read::Number(12345.0));
+    // Years of two digits are those of POSIX.
+    let Read::Date(moment) = learnt(&["30-Jul-18", "1-Aug-18"]).read("15-Mar-71") else { panic!("no date") };
+    assert_eq!(moment.date.to_string(), "1971-03-15");
+}
+
+#[test]
 fn what_is_no_date_is_none() {
     for cell in ["2023-02-29", "2024-13-01", "2024-00-10", "2024-1", "1-2-3", "12", "2024-01-01 25:00", "2024-01-01 x"]
     {
@@ -115,6 +135,9 @@ fn what_is_no_date_is_none() {
         "2024/2/29",
         "Feb. 29, 2024",
         "29-Feb-2024",
+        "29-Feb-24",
+        "2/29/24",
+        "29.2.24",
         "２０２４年２月２９日",
         "2024-02-29T23:59:59.5+09:00",
     ] {

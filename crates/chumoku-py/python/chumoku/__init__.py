@@ -11,7 +11,7 @@ array([[[[7.]]]], dtype=float32)
 name, with the same arguments. ``chumoku.torch.activate()`` puts the kernels behind PyTorch's own function,
 ``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``; ``chumoku.torch.watch(model)`` shows where a model
 looks. :class:`TextClassifier`, :class:`TextRegressor`, :class:`TextTagger`, :class:`Translator` and :class:`LanguageModel` are what ``chumoku train`` makes of texts, with the
-protocol of scikit-learn; :class:`Embedder` is a pretrained encoder; :func:`doctor` looks for what is wrong with labelled texts. :func:`trace`, :func:`check` and :func:`count` are the
+protocol of scikit-learn; :class:`Embedder` is a pretrained encoder; :func:`read_table` reads files as the command does; :func:`doctor` looks for what is wrong with labelled texts. :func:`trace`, :func:`check` and :func:`count` are the
 microscope.
 """
 
@@ -31,6 +31,7 @@ __all__ = [
     "Count",
     "Embedder",
     "Explanation",
+    "LabelledTexts",
     "LanguageModel",
     "Nearest",
     "NotFittedError",
@@ -50,6 +51,7 @@ __all__ = [
     "doctor",
     "get_num_threads",
     "instruction_set",
+    "read_table",
     "scaled_dot_product_attention",
     "set_num_threads",
     "trace",
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from ._language_model import LanguageModel
     from ._microscope import Check, Count, Trace, check, count, trace
     from ._pages import Alignment, Explanation
+    from ._reading import LabelledTexts, read_table
     from ._regressor import TextRegressor
     from ._tagger import Span, SpanExplanation, TextTagger
     from ._translator import Translation, Translator
@@ -76,6 +79,7 @@ _OF_MODULES = {
     "_language_model": ("LanguageModel",),
     "_microscope": ("Check", "Count", "Trace", "check", "count", "trace"),
     "_pages": ("Alignment", "Explanation"),
+    "_reading": ("LabelledTexts", "read_table"),
     "_regressor": ("TextRegressor",),
     "_tagger": ("Span", "SpanExplanation", "TextTagger"),
     "_translator": ("Translation", "Translator"),

@@ -38,9 +38,11 @@ class TextClassifier(Predictor):
         from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a model of your own,
             which ``fit(X, y, old=…)`` then trains further (without ``old``, one that was fine-tuned is an encoder to start from).
         freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
-            but the head; chosen from the data if absent.
+            but the head, which is then a logistic regression on the encoder's vectors; chosen from the data if absent.
         class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or
             a dictionary of classes and how many times as much as others. Without it rare classes count somewhat more.
+        optimize: ``"macro_f1"`` chooses answers for the mean F1 of the classes, by the validation rows: rare classes are answered more
+            often. Probabilities stay as they are. If absent, the answer is the most probable class.
         hierarchy: what stands between the names of labels that are paths in a tree, as ``"/"`` in ``A/B/C``; or ``"none"``. Told from
             the labels if absent.
         tune: search settings on the validation rows first: for a time, ``"30s"``, ``"10m"`` or ``"2h"``, training included, or for a number
@@ -66,6 +68,7 @@ class TextClassifier(Predictor):
 
     _estimator_type = "classifier"
     class_weight: str | Mapping[Any, float] | None = None
+    optimize: str | None = None
     hierarchy: str | None = None
     tune: str | int | None = None
     _tells = ("class", "labels")
@@ -113,6 +116,7 @@ class TextClassifier(Predictor):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
             of_task = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
+            of_task["optimize"] = self.optimize
             self._train(self.model, rows, pairs=pairs, old=before, **of_task, **self._of_run())
         except BaseException:
             self._forget()
@@ -227,7 +231,7 @@ class TextClassifier(Predictor):
     def _least(self, *asked: Any) -> list[float | None]:
         """From which probability on each of ``classes_`` is an answer, where that was asked for."""
         model, several = self._model, self._model.thresholds is not None
-        if not several and model.answers([]) is not None:
+        if not several and model.has_tree():
             raise ValueError("threshold, precision_at_least: expected classes without a tree above them")
         least: list[float | None] = [None] * len(self.classes_)
         for what, given in zip(("threshold", "precision_at_least"), asked):
@@ -280,7 +284,7 @@ class TextClassifier(Predictor):
             for row, is_sure in enumerate(sure):
                 answers[row] = told[row] if is_sure else None
             return answers
-        if model.answers([]) is not None:
+        if model.has_tree():
             raise ValueError("abstain: expected classes without a tree above them, got a tree: predict without it, which answers from the top down")
         bounds = model.bounds(level)
         if bounds is None:
@@ -290,10 +294,14 @@ class TextClassifier(Predictor):
             )
         probabilities = self._probabilities(texts)
         known = [share for part in chunks(texts) for share in model.known(part)]
-        is_sure = (probabilities.max(1, initial=0) >= bounds[0]) & (numpy.asarray(known, numpy.float32) >= bounds[1])
+        place = numpy.argsort(self._order)
+        own_answers = model.answers(probabilities[:, place].tolist())
+        best = probabilities.argmax(1) if own_answers is None else place[numpy.asarray(own_answers, int)]
+        sureness = probabilities[numpy.arange(len(best)), best]
+        is_sure = (sureness >= bounds[0]) & (numpy.asarray(known, numpy.float32) >= bounds[1])
         answers = numpy.empty(len(is_sure), object)
         for row in is_sure.nonzero()[0]:
-            answers[row] = own(self.classes_[probabilities[row].argmax()])
+            answers[row] = own(self.classes_[best[row]])
         return answers
 
     def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:

@@ -22,6 +22,8 @@ _OF_THE_RUN = ("log.jsonl", "tune.jsonl", ".chumoku-lock", "checkpoints")
 
 # What a fitted estimator has that one to be fitted has not.
 _OF_A_MODEL = ("metrics_", "classes_", "_model", "_folder", "_stamps", "_files", "_named", "_order", "_is_indicator")
+# How often a folder is read whose files change meanwhile.
+_ATTEMPTS = 5
 
 
 # Methods whose arguments scikit-learn's metadata routing passes on.
@@ -133,7 +135,7 @@ class Estimator(Parameters):
         if strange:
             raise ValueError(f"saving to {folder}: expected a new folder or an older model, found {', '.join(sorted(strange)[:3])}")
         for name, content in files.items():
-            _files.write(folder / name, content)
+            _files.write(folder / name, content, own=True)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], **parameters: Any) -> Any:
@@ -163,7 +165,7 @@ class Estimator(Parameters):
             progress = stack.enter_context(_progress.listener(wish["progress"]))
             names = ("epochs", "seed", "precision", "tokens", "from_pretrained", "freeze", "lora", "resume")
             run = {name: wish.get(name) for name in names}
-            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None}
+            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None, "optimize": None}
             run |= {"folds": None, "settings": None} | of_the_task
             run["resume"] = bool(run["resume"])
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])
@@ -201,14 +203,20 @@ class Estimator(Parameters):
         return 1
 
     def _read(self, folder: pathlib.Path) -> None:
-        self._model = self._open(folder)
-        self._folder = folder.absolute()
-        self._stamps = _stamps(folder)
-        self._files = None
-        try:
-            self.metrics_ = json.loads((folder / "metrics.json").read_bytes())
-        except FileNotFoundError:
-            self.metrics_ = None
+        # The model is read as one. What is read beside it is of the same model if no file changed meanwhile.
+        for _ in range(_ATTEMPTS):
+            stamps = _stamps(folder) if folder.is_dir() else {}
+            model = self._open(folder)
+            try:
+                metrics = json.loads((folder / "metrics.json").read_bytes())
+            except FileNotFoundError:
+                metrics = None
+            if _stamps(folder) == stamps:
+                break
+        else:
+            raise ValueError(f"{folder}: the model folder changed each time that it was read: load it again later")
+        self._model, self._folder, self._stamps = model, folder.absolute(), stamps
+        self._files, self.metrics_ = None, metrics
 
     def _forget(self) -> None:
         for name in _OF_A_MODEL:
@@ -299,8 +307,14 @@ def _not_fitted() -> type[NotFittedError]:
 
 def _stamps(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
     """The files of a model, and when they were written."""
-    files = (path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in _OF_THE_RUN)
-    return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+    stamps = {}
+    for path in sorted(folder.iterdir()):
+        # Another model may be taking the place of this one.
+        with contextlib.suppress(FileNotFoundError):
+            found = path.stat()
+            if path.is_file() and path.name not in _OF_THE_RUN:
+                stamps[path.name] = (found.st_size, found.st_mtime_ns)
+    return stamps
 
 
 __all__ = ["NotFittedError"]

@@ -19,7 +19,7 @@ use chumoku::train::{
     TuneBudget, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels, train_ngram_number,
     train_number, train_tagger, train_translator, tune, tune_ngrams,
 };
-use chumoku::{Cell, Error, Precision};
+use chumoku::{Cell, Error, Optimize, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -71,6 +71,7 @@ struct Run {
     freeze: Option<String>,
     lora: Option<usize>,
     class_weight: Option<Weights>,
+    optimize: Option<String>,
     hierarchy: Option<String>,
     /// Columns of the rows beside the text, with what they hold where that is said.
     columns: Vec<(String, Option<String>)>,
@@ -159,6 +160,16 @@ impl Run {
                 return Err(unknown("class_weight", name, &["balanced", "equal", "a dictionary"]));
             }
         };
+        options.optimize = match self.optimize.as_deref() {
+            None => None,
+            Some("macro_f1") if self.task == "class" => Some(Optimize::MacroF1),
+            Some("macro_f1") => {
+                return Err(PyValueError::new_err(
+                    "optimize: answers are chosen for a figure only where each text has one class",
+                ));
+            }
+            Some(other) => return Err(unknown("optimize", other, &["macro_f1"])),
+        };
         options.tokens = match self.tokens.as_deref() {
             None => None,
             Some("subwords") => Some(Unit::Subwords),
@@ -210,6 +221,8 @@ impl Run {
     fn work(&self, kind: Kind, known: Option<&Known>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
+        // Python has said which labels there are.
+        read.missing = Some(Vec::new());
         let asked = |(name, kind): &(String, Option<String>)| Asked {
             name: name.clone(),
             kind: kind.clone(),

@@ -3,10 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::columns::{Columns, label_wanted, no_column};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
-use super::label_kind::{LabelKind, some_labels};
+use super::label_variants::merge_labels;
+use super::look::columns::{Columns, no_column};
+use super::look::label_kind::{LabelKind, some_labels};
+use super::look::reasons::label_wanted;
 use super::record::{Layout, Record, Skipped};
 use super::source::{Records, Source};
 use crate::beside::Asked;
@@ -101,9 +103,11 @@ impl Source {
         let (mut examples, mut classes) = (Vec::new(), HashSet::new());
         while let Some(record) = records.next() {
             let record = record?;
-            let is_empty = |column: usize| record.field(column).trim().is_empty();
-            if let Some(gaps) = gaps.as_deref_mut().filter(|_| is_empty(columns.text) || is_empty(label_column)) {
-                let [text, label] = [columns.text, label_column].map(|column| record.field(column).trim().to_owned());
+            let lacks_label = records.source().lacks_label(&record, label_column);
+            let lacks_text = record.field(columns.text).trim().is_empty();
+            if let Some(gaps) = gaps.as_deref_mut().filter(|_| lacks_text || lacks_label) {
+                let text = record.field(columns.text).trim().to_owned();
+                let label = if lacks_label { String::new() } else { record.field(label_column).trim().to_owned() };
                 gaps.push(Example { text, label, line: record.line });
                 continue;
             }
@@ -129,6 +133,9 @@ impl Source {
         }
         let skipped = records.skipped().clone();
         let path = layout.path.clone();
+        if let Some(known) = records.source().merges() {
+            merge_labels(examples.iter_mut().map(|example: &mut Example| &mut example.label), known);
+        }
         if examples.is_empty() {
             return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
         }
@@ -174,8 +181,8 @@ fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelK
 
 /// Takes the text, which has been checked, and the label out of a row.
 fn example(record: &Record, records: &Records, label: usize) -> Result<Example, DataError> {
-    records.source().check_label(record, label)?;
-    let (text, label) = (records.source().text_of(record).into_owned(), record.field(label).trim().to_owned());
+    let label = records.source().label_of(record, label)?.trim().to_owned();
+    let text = records.source().text_of(record).into_owned();
     Ok(Example { text, label, line: record.line })
 }
 

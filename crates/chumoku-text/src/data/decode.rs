@@ -25,6 +25,87 @@ pub(crate) fn likely_encoding(line: &[u8]) -> &'static str {
     if multibyte { "shift_jis" } else { "windows-1252" }
 }
 
+/// Multi-byte characters of UTF-8 after which a text is taken for it.
+const SURE: usize = 8;
+/// How many are enough where the whole text is known: bytes of other encodings of several bytes make a few by chance.
+const ENOUGH: [usize; 2] = [1, 4];
+
+/// Tells whether bytes are UTF-8 with characters beyond ASCII. Texts in another encoding practically never are.
+#[derive(Default)]
+pub(crate) struct Utf8Evidence {
+    /// Bytes of a character that is not complete.
+    pending: Vec<u8>,
+    characters: usize,
+    is_broken: bool,
+}
+
+impl Utf8Evidence {
+    /// Looks at further bytes.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        if self.is_broken || self.characters >= SURE {
+            return;
+        }
+        let joined;
+        let mut rest = match self.pending.is_empty() {
+            true => bytes,
+            false => {
+                joined = [&std::mem::take(&mut self.pending)[..], bytes].concat();
+                &joined[..]
+            }
+        };
+        let valid = match std::str::from_utf8(rest) {
+            Ok(text) => {
+                rest = &[];
+                text
+            }
+            Err(error) => {
+                self.is_broken = error.error_len().is_some();
+                let (valid, tail) = rest.split_at(error.valid_up_to());
+                rest = tail;
+                std::str::from_utf8(valid).unwrap_or_default()
+            }
+        };
+        self.characters += valid.chars().filter(|c| !c.is_ascii()).take(SURE).count();
+        self.pending.extend_from_slice(&rest[..rest.len().min(4)]);
+    }
+
+    /// Checks whether the text is UTF-8 rather than `encoding`; `whole` if all of it has been seen.
+    pub(crate) fn speaks_against(&self, encoding: &'static Encoding, whole: bool) -> bool {
+        let is_wide = [encoding_rs::UTF_16LE, encoding_rs::UTF_16BE, encoding_rs::ISO_2022_JP].contains(&encoding);
+        let enough = ENOUGH[usize::from(!encoding.is_single_byte())];
+        let is_enough = self.characters >= SURE || whole && self.pending.is_empty() && self.characters >= enough;
+        !self.is_broken && !is_wide && is_enough
+    }
+
+    /// Checks whether bytes are UTF-8 without a zero byte, whatever characters they hold; `bytes` are those that were seen.
+    pub(crate) fn is_sound(&self, bytes: &[u8]) -> bool {
+        // The last character may be cut off.
+        let is_utf8 = std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true);
+        !self.is_broken && bytes.len() > 1 && is_utf8 && !bytes.contains(&0)
+    }
+
+    /// Checks whether the text is UTF-8 as far as it has been seen, with a character beyond ASCII.
+    pub(crate) fn is_likely(&self) -> bool {
+        !self.is_broken && self.characters > 0
+    }
+}
+
+/// Checks whether text looks as if it was decoded with a wrong encoding. Such text has control characters, or nearly all of
+/// its letters are accented, half-width kana, or of rare scripts.
+pub(crate) fn looks_garbled(text: &str) -> bool {
+    let letters: Vec<char> = text.chars().filter(|c| c.is_alphabetic() || !c.is_ascii()).take(20_000).collect();
+    let share =
+        |of: &dyn Fn(char) -> bool| letters.iter().filter(|&&c| of(c)).count() as f64 / letters.len().max(1) as f64;
+    let is_odd = |c: char| matches!(c, '\u{80}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fffd}');
+    let is_accented =
+        |c: char| matches!(c, '\u{a0}'..='\u{ff}' | '\u{152}'..='\u{178}' | '\u{2013}'..='\u{203a}' | '\u{20ac}');
+    let is_half = |c: char| matches!(c, '\u{ff61}'..='\u{ff9f}');
+    // UTF-16 in the wrong order puts every Latin letter into another script.
+    let is_swapped = |c: char| c as u32 > 0xff && c as u32 & 0xff == 0;
+    letters.len() >= 8
+        && (share(&is_odd) > 0.02 || share(&is_accented) > 0.5 || share(&is_half) > 0.4 || share(&is_swapped) > 0.4)
+}
+
 /// A reader of UTF-8 over bytes in another encoding; a byte order mark wins over the encoding named.
 pub(crate) struct Decoding<R> {
     input: R,
@@ -40,6 +121,7 @@ pub(crate) struct Decoding<R> {
     out_start: usize,
     fault: Option<Fault>,
     finished: bool,
+    evidence: Utf8Evidence,
 }
 
 impl<R: Read> Decoding<R> {
@@ -57,6 +139,7 @@ impl<R: Read> Decoding<R> {
             out_start: 0,
             fault: None,
             finished: false,
+            evidence: Utf8Evidence::default(),
         }
     }
 
@@ -102,8 +185,59 @@ impl<R: Read> Read for Decoding<R> {
                 self.chunk_end = self.input.read(&mut self.chunk)?;
                 self.chunk_start = 0;
                 self.at_end = self.chunk_end == 0;
+                self.evidence.take(&self.chunk[..self.chunk_end]);
+                if self.evidence.speaks_against(self.encoding, self.at_end) {
+                    self.finished = true;
+                    let fault = Fault::Utf8 { encoding: self.encoding.name() };
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, fault));
+                }
             }
             self.decode_chunk();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use encoding_rs::{EUC_JP, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
+
+    fn speaks(bytes: &[u8], encoding: &'static Encoding, piece: usize) -> bool {
+        let mut evidence = Utf8Evidence::default();
+        bytes.chunks(piece).for_each(|bytes| evidence.take(bytes));
+        evidence.speaks_against(encoding, true)
+    }
+
+    #[test]
+    fn utf8_is_told_from_other_encodings_in_pieces_of_any_size() {
+        let (german, japanese) = ("Grüße aus Köln, schön war es", "とても良い宿でした。");
+        for piece in 1..8 {
+            assert!(speaks(german.as_bytes(), encoding_rs::WINDOWS_1252, piece));
+            assert!(speaks(japanese.as_bytes(), encoding_rs::SHIFT_JIS, piece));
+            let latin = encoding_rs::WINDOWS_1252.encode(german).0;
+            assert!(!speaks(&latin, encoding_rs::WINDOWS_1252, piece));
+            let shift_jis = encoding_rs::SHIFT_JIS.encode(japanese).0;
+            assert!(!speaks(&shift_jis, encoding_rs::SHIFT_JIS, piece));
+            assert!(!speaks(b"nothing beyond ASCII", encoding_rs::WINDOWS_1252, piece));
+        }
+        // Two characters of GBK that happen to be UTF-8.
+        assert!(!speaks(&encoding_rs::GBK.encode("联通").0, encoding_rs::GBK, 2));
+    }
+
+    #[test]
+    fn texts_in_a_wrong_encoding_look_garbled() {
+        let read = |text: &str, written: &'static Encoding, read: &'static Encoding| {
+            looks_garbled(&read.decode_without_bom_handling(&written.encode(text).0).0)
+        };
+        assert!(read("Очень хорошая гостиница, спасибо", WINDOWS_1251, WINDOWS_1252));
+        assert!(read("とても良い宿でした。また来ます", SHIFT_JIS, WINDOWS_1252));
+        assert!(read("とても良い宿でした。また来ます", EUC_JP, SHIFT_JIS));
+        for text in [
+            "Très bien, à bientôt, très près de l’été où ça naît",
+            "ｱｲｽ美味しい。接客も良い店でした",
+            "Größe, Öl, Übermut",
+        ] {
+            assert!(!looks_garbled(text), "{text}");
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::columns::{as_asked, is_text_name, named_role};
 use super::delimited::named_delimiter;
 use super::error::Role;
 use super::fasttext::LABEL_PREFIX;
 use super::format::{Format, ReadOptions};
-use super::header::is_name;
 use super::json_array::is_array;
+use super::look::names::{is_name, is_text_name, named_role};
+use super::look::reasons::as_asked;
 use crate::lang::lang;
 
 /// Lines of the head that are looked at.
@@ -141,6 +141,9 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
         Some(format) => return sure(format, as_asked),
         None => {}
     }
+    if let Some(found) = remembered(path, head, whole, options) {
+        return found;
+    }
     let by_name = lang().pick("the file's name", "ファイル名から");
     let first = lines.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or("");
     let extension = extension(path);
@@ -182,6 +185,37 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
     }
 }
 
+/// The format of the training file, where this file may have it too: its name does not promise another one, and the
+/// delimiter stands in its first row.
+fn remembered(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Option<Found> {
+    let of = options.remembered()?;
+    let format = of.format?;
+    let names: &[&str] = match format {
+        Format::Csv { .. } | Format::Tsv => &["csv", "tsv", "tab"],
+        Format::JsonLines => &["jsonl", "ndjson"],
+        Format::Json => &["json"],
+        Format::FastText => &["ft", "fasttext"],
+        Format::PlainText => &[],
+        Format::Parquet | Format::Excel => return None,
+    };
+    let extension = extension(path);
+    let promised = ["csv", "tsv", "tab", "jsonl", "ndjson", "json", "ft", "fasttext"];
+    if promised.contains(&extension.as_str()) && !names.contains(&extension.as_str()) {
+        return None;
+    }
+    let fits = |delimiter| Shape::of(head, whole, delimiter).first.len() > 1;
+    let format = match format {
+        Format::Csv { .. } if of.find_delimiter => Format::Csv { delimiter: csv_delimiter(head, whole) },
+        Format::Csv { delimiter } if !fits(delimiter) => return None,
+        Format::Tsv if !fits('\t') => return None,
+        Format::JsonLines if !head.trim_start().starts_with('{') => return None,
+        Format::FastText if !head.contains(LABEL_PREFIX) => return None,
+        other => other,
+    };
+    let why = lang().pick("as in training", "学習時と同じ");
+    Some(Found { format, why, is_sure: true })
+}
+
 /// The lines of the head that are known to be whole.
 fn complete_lines(head: &str, whole: bool) -> Vec<&str> {
     let end = if whole { head.len() } else { head.rfind(['\n', '\r']).unwrap_or(head.len()) };
@@ -214,11 +248,28 @@ fn csv_delimiter(head: &str, whole: bool) -> char {
         return named;
     }
     let shapes = [',', ';', '\t', '|'].map(|delimiter| (delimiter, Shape::of(head, whole, delimiter)));
-    let found = |fits: fn(&Shape<'_>) -> bool| shapes.iter().find(|(_, shape)| fits(shape)).map(|(found, _)| *found);
+    // Where semicolons separate too, commas between digits are those of decimals.
+    let has_semicolons = shapes[1].1.is_regular();
+    let is_decimal = |delimiter: char| delimiter == ',' && has_semicolons && has_decimal_commas(head, whole);
+    let found = |fits: fn(&Shape<'_>) -> bool| {
+        shapes.iter().find(|(delimiter, shape)| fits(shape) && !is_decimal(*delimiter)).map(|(found, _)| *found)
+    };
     found(|shape| shape.is_regular() && shape.names_a_column())
         .or_else(|| found(|shape| shape.is_regular()))
         .or_else(|| found(|shape| shape.first.len() > 1))
         .unwrap_or(',')
+}
+
+/// Checks whether most lines behind the first have a comma between two digits.
+fn has_decimal_commas(head: &str, whole: bool) -> bool {
+    let lines = complete_lines(head, whole);
+    let has_one = |line: &&&str| {
+        line.as_bytes()
+            .windows(3)
+            .any(|three| three[1] == b',' && three[0].is_ascii_digit() && three[2].is_ascii_digit())
+    };
+    let rows = lines.len().saturating_sub(1);
+    rows > 0 && lines.iter().skip(1).filter(has_one).count() * 2 > rows
 }
 
 /// The table that a delimiter makes of a file whose name promises none. Either the first row names a column we know, or

@@ -113,6 +113,8 @@ pub enum DataError {
     // The file as a whole.
     #[error("{}", tr!("{}: opening the data: expected a file, found nothing of that name{hint}", "{}: データを開けません。その名前のファイルがありません{hint}", path.display()))]
     Missing { path: PathBuf, hint: String },
+    #[error("{}", tr!("{}: opening the data: expected a file, found an address on the web; download it first, for example with curl -LO, and give the file", "{}: データを開けません。ファイルではなく Web のアドレスです。curl -LO などで先にダウンロードして、そのファイルを指定してください", path.display()))]
+    Address { path: PathBuf },
     #[error("{}", tr!("{}: opening the data: expected a file, found a folder; name a file inside it{hint}", "{}: データを開けません。ファイルではなくフォルダです。中のファイルを指定してください{hint}", path.display()))]
     Folder { path: PathBuf, hint: String },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
@@ -151,6 +153,8 @@ pub enum DataError {
     NotUtf8 { place: Place, offset: u64, guess: &'static str },
     #[error("{}", tr!("{place}: reading text: expected {encoding}, found bytes that it does not have at byte {offset} of the file; try another --encoding", "{place}: テキストを読めません。ファイルの {offset} バイト目に {encoding} にないバイトがあります。--encoding に別の文字コードを指定してください"))]
     NotInEncoding { place: Place, offset: u64, encoding: &'static str },
+    #[error("{}", tr!("{}: reading text: expected {encoding}, found UTF-8, which would be read as other characters; leave --encoding out, or give --encoding utf-8", "{}: テキストを読めません。{encoding} のはずが UTF-8 で書かれており、文字化けします。--encoding を外すか、--encoding utf-8 を指定してください", path.display()))]
+    IsUtf8 { path: PathBuf, encoding: &'static str },
     #[error("{}", tr!("{place}: reading text: expected characters, found a NUL byte; is it a binary file, or UTF-16 (--encoding utf-16le)?", "{place}: テキストを読めません。NUL バイトがあります。バイナリファイルか、UTF-16（--encoding utf-16le）ではありませんか"))]
     Nul { place: Place },
 
@@ -175,8 +179,10 @@ pub enum DataError {
     OtherElement { place: Place, expected: &'static str, found: &'static str },
     #[error("{}", tr!("{place}: reading a JSON array: expected {expected}, found {found} (elements before it: {after}); check that the file was written whole", "{place}: JSON 配列を読めません。{expected}が必要ですが、{found}があります（その前の要素: {after}）。ファイルが最後まで書き込まれたかを確認してください"))]
     BrokenArray { place: Place, after: u64, expected: &'static str, found: String },
-    #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; flatten it, or choose another column with {}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。平らな値にするか、{} で別の列を選んでください", quoted(column), role.flag()))]
-    Nested { place: Place, role: Role, column: String, found: &'static str },
+    #[error("{}", tr!("{}: reading JSON: expected one array of rows, found an object with {keys}; write one of its arrays to a file of its own, as with jq {first} FILE > rows.json", "{}: JSON を読めません。行の配列が 1 つ必要ですが、{keys} を持つオブジェクトです。jq {first} ファイル > rows.json のように、配列の 1 つを別のファイルに書き出してください", path.display()))]
+    SeveralArrays { path: PathBuf, keys: String, first: String },
+    #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; {advice}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。{advice}", quoted(column)))]
+    Nested { place: Place, role: Role, column: Box<str>, found: &'static str, advice: Box<str> },
     #[error("{}", tr!("{place}: reading the text: expected some characters, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストを読めません。文字が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     EmptyText { place: Place, found: Box<str> },
     #[error("{}", tr!("{place}: reading the label: expected a class name, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。クラス名が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
@@ -197,6 +203,8 @@ pub enum DataError {
     TooLong { place: Place, what: &'static str, limit: u64, bytes: u64 },
     #[error("{}", tr!("{place}: reading a line: expected its end, found none within {}; is it a text file?", "{place}: 行を読めません。{} 以内に行の終わりがありません。テキストファイルですか", size(*bytes)))]
     EndlessLine { place: Place, bytes: u64 },
+    #[error("{}", tr!("{}: reading the data: expected the end of the stream within {}, as much as memory is free, found none; give a part of it, as with `head -n 100000`", "{}: データを読めません。空きメモリと同じ {} を読んでもストリームが終わりません。`head -n 100000` などで一部だけを渡してください", path.display(), size(*bytes)))]
+    EndlessStream { path: PathBuf, bytes: u64 },
 
     // Columns.
     #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quoted(wanted)))]
@@ -205,14 +213,20 @@ pub enum DataError {
     NoNamesBeside { path: PathBuf, names: String, found: String },
     #[error("{}", tr!("{}: choosing the columns beside the text: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quoted(column)))]
     TakenColumn { path: PathBuf, column: String },
-    #[error("{}", tr!("{}: choosing the {role} column: expected one that stands out, found {candidates}; name one with {} NAME", "{}: {role}の列を 1 つに決められません（{candidates}）。{} 列名 で指定してください", path.display(), role.flag()))]
-    Ambiguous { path: PathBuf, role: Role, candidates: String },
+    #[error("{}", tr!("{}: choosing the {role} column: expected one that stands out, found {candidates}; {advice}", "{}: {role}の列を 1 つに決められません（{candidates}）。{advice}", path.display()))]
+    Ambiguous { path: PathBuf, role: Role, candidates: String, advice: Box<str> },
+    #[error("{}", tr!("{}: choosing what to predict: expected one reading that stands out, found some that are about as likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のフラグで指定してください", path.display()))]
+    Open { path: PathBuf, readings: Box<str> },
+    #[error("{}", tr!("{}: reading the first row: expected names of columns or a row of data that stands out as such, found {first}, which may be either; say which with --header yes or --header no", "{}: 1 行目が見出しかデータか決められません（{first}）。--header yes か --header no で指定してください", path.display()))]
+    OpenHeader { path: PathBuf, first: Box<str> },
     #[error("{}", tr!("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", "{}: {role}の列を選べません。{wanted}が必要ですが、{columns} しかありません。{advice}", path.display()))]
     NoColumn { path: PathBuf, role: Role, wanted: &'static str, columns: String, advice: &'static str },
     #[error("{}", tr!("{}: choosing the task: expected a label, or two columns whose names make a pair (such as source and target, or ja and en), found text in {pair} and, beside them, {others}; say what to train: --task translate (one is the translation of the other), --task classify with --label NAME, or --task lm with --text NAME", "{}: タスクを選べません。ラベルの列か、対訳と分かる名前の 2 列（source と target、ja と en など）が必要ですが、テキストの列{pair}のほかに{others}があります。--task translate（一方が他方の訳文）、--task classify と --label 列名、--task lm と --text 列名 のいずれかを指定してください", path.display()))]
     NoTask { path: PathBuf, pair: Box<str>, others: Box<str> },
     #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quoted(column)))]
     SameColumn { path: PathBuf, roles: [Role; 2], column: String },
+    #[error("{}", tr!("{}: reading several training files: expected the columns of {} ({expected}), found {found}; name the columns alike in all files, or train on one file", "{}: 複数の学習ファイルを読めません。{}と同じ列（{expected}）が必要ですが、{found} です。すべてのファイルで列名をそろえるか、1 つのファイルで学習してください", path.display(), first.display()))]
+    OtherColumns { path: PathBuf, first: PathBuf, expected: Box<str>, found: Box<str> },
     #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found {found}; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、{found} です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
     NotParallel { path: PathBuf, found: &'static str },
 
@@ -246,6 +260,8 @@ pub enum DataError {
     UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
+    #[error("{}", tr!("{}: that is a file that is read; name another", "{}: 読み込むファイルです。別の名前にしてください", path.display()))]
+    OverInput { path: PathBuf },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
     Output { path: PathBuf, doing: &'static str, source: io::Error },
     #[error("{}", tr!("writing the output: {}; check the disk and the program that reads the output", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]

@@ -18,6 +18,7 @@ use std::thread;
 use calamine::{Dimensions, Reader as _, SheetType, SheetVisible, Xlsx, XlsxError};
 
 use super::error::{DataError, Place};
+use super::format::ReadOptions;
 use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES};
 use super::record::Record;
 use crate::lang::lang;
@@ -34,20 +35,20 @@ type Book = Xlsx<BufReader<File>>;
 pub(crate) struct ExcelReader {
     path: PathBuf,
     rows: Option<Receiver<Result<Record, DataError>>>,
-    /// The sheet, and how many more there are to choose from.
-    sheet: (String, usize),
+    /// The sheet, how many more there are to choose from, and whether others before it hold no table.
+    sheet: (String, usize, bool),
     /// The columns of the sheet that have values in the first rows, once those are known.
     columns: Option<Vec<usize>>,
 }
 
 impl ExcelReader {
-    /// Opens a workbook at the sheet of this name, or else at the first that is not hidden.
-    pub(crate) fn open(path: &Path, mut file: File, sheet: Option<&str>) -> Result<Self, DataError> {
+    /// Opens a workbook at the sheet that the options name, or else at the first that holds a table and is not hidden.
+    pub(crate) fn open(path: &Path, mut file: File, options: &ReadOptions) -> Result<Self, DataError> {
         let large = parts::check(path, &file)?;
         let io = |source| DataError::Io { path: path.to_owned(), doing: "reading the data", source };
         file.rewind().map_err(io)?;
         let mut book: Book = caught(path, || Xlsx::new(BufReader::new(file)))?;
-        let (name, others) = chosen(path, &book, sheet)?;
+        let (name, others, is_later) = chosen(path, &mut book, options)?;
         // They stand behind the cells, so the sheet is read to its end for them.
         let merged = match large {
             true => Vec::new(),
@@ -63,7 +64,7 @@ impl ExcelReader {
                 let _ = sender.send(Err(error));
             }
         });
-        Ok(ExcelReader { path: path.to_owned(), rows: Some(rows), sheet: (name, others), columns: None })
+        Ok(ExcelReader { path: path.to_owned(), rows: Some(rows), sheet: (name, others, is_later), columns: None })
     }
 
     pub(crate) fn place(&self, row: u64) -> Place {
@@ -74,6 +75,13 @@ impl ExcelReader {
     pub(crate) fn describe_sheet(&self) -> String {
         let (name, others) = (quoted(&self.sheet.0), self.sheet.1);
         match others {
+            _ if self.sheet.2 => {
+                let n = others + 1;
+                tr!(
+                    ", sheet {name} (one of {n}, the first that holds a table; choose another with --sheet NAME)",
+                    "、シート{name}（全 {n} シートのうち表のある最初のシート。--sheet 名前 で選べます）"
+                )
+            }
             0 => tr!(", sheet {name}", "、シート{name}"),
             _ => {
                 let n = others + 1;
@@ -129,31 +137,102 @@ fn picked(fields: &mut [String], columns: &[usize]) -> Vec<String> {
     columns.iter().map(|&column| fields.get_mut(column).map(std::mem::take).unwrap_or_default()).collect()
 }
 
-/// The sheet to read, and how many others there are.
-fn chosen(path: &Path, book: &Book, wanted: Option<&str>) -> Result<(String, usize), DataError> {
+/// Rows that a table has at least: two classes with two rows each.
+const TABLE_ROWS: usize = 4;
+/// Rows of a sheet that are counted to tell a table from a cover.
+const COUNTED_ROWS: usize = 200;
+/// Names of sheets that say something of a workbook.
+const COVERS: [&str; 24] = [
+    "cover",
+    "cover page",
+    "title",
+    "readme",
+    "read me",
+    "about",
+    "info",
+    "information",
+    "instructions",
+    "notes",
+    "contents",
+    "index",
+    "overview",
+    "summary",
+    "legend",
+    "deckblatt",
+    "übersicht",
+    "hinweise",
+    "portada",
+    "couverture",
+    "表紙",
+    "概要",
+    "目次",
+    "説明",
+];
+
+/// The sheet to read, how many others there are, and whether sheets before it hold no table.
+fn chosen(path: &Path, book: &mut Book, options: &ReadOptions) -> Result<(String, usize, bool), DataError> {
     let tables = book.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
-    let names: Vec<&str> = tables.clone().map(|sheet| sheet.name.as_str()).collect();
-    let found = match wanted {
-        None => tables.clone().find(|sheet| sheet.visible == SheetVisible::Visible).map(|sheet| sheet.name.as_str()),
-        Some(wanted) => {
-            let same = |name: &&&str| name.trim().to_lowercase() == wanted.trim().to_lowercase();
-            names.iter().find(|name| **name == wanted).or_else(|| names.iter().find(same)).copied()
-        }
-    };
-    let found = found.or(if wanted.is_none() { names.first().copied() } else { None });
-    match (found, wanted) {
-        (Some(name), _) => Ok((name.to_owned(), names.len() - 1)),
-        (None, Some(wanted)) => Err(DataError::NoSuchSheet {
-            path: path.to_owned(),
-            wanted: wanted.to_owned(),
-            sheets: listed(&names),
-            hint: did_you_mean(wanted, names.iter().copied()),
-        }),
-        (None, None) => {
+    let names: Vec<String> = tables.clone().map(|sheet| sheet.name.clone()).collect();
+    let visible: Vec<String> =
+        tables.filter(|sheet| sheet.visible == SheetVisible::Visible).map(|sheet| sheet.name.clone()).collect();
+    let same = |name: &str, wanted: &str| name.trim().to_lowercase() == wanted.trim().to_lowercase();
+    // The sheet of the training file, where this file has one of that name.
+    let remembered = options.remembered().and_then(|options| options.sheet.as_ref());
+    let remembered = remembered.filter(|wanted| names.iter().any(|name| same(name, wanted)));
+    let Some(wanted) = options.sheet.as_ref().or(remembered) else {
+        let Some(first) = visible.first().or(names.first()) else {
             let detail = tr!("no sheet with cells", "セルのあるシートがありません");
-            Err(DataError::Excel { path: path.to_owned(), detail })
+            return Err(DataError::Excel { path: path.to_owned(), detail });
+        };
+        let later = behind_cover(path, book, &visible);
+        return Ok((later.unwrap_or(first).clone(), names.len() - 1, later.is_some()));
+    };
+    match names.iter().find(|name| *name == wanted).or_else(|| names.iter().find(|name| same(name, wanted))) {
+        Some(name) => Ok((name.clone(), names.len() - 1, false)),
+        None => Err(DataError::NoSuchSheet {
+            path: path.to_owned(),
+            wanted: wanted.clone(),
+            sheets: listed(&names),
+            hint: did_you_mean(wanted, names.iter().map(String::as_str)),
+        }),
+    }
+}
+
+/// Returns the first sheet with a table if the first of all is a cover. A cover has the name of one, or few rows with several
+/// values.
+fn behind_cover<'a>(path: &Path, book: &mut Book, visible: &'a [String]) -> Option<&'a String> {
+    let (first, others) = visible.split_first().filter(|(_, others)| !others.is_empty())?;
+    // Faults of a sheet are reported when it is read.
+    let mut rows = |sheet: &str| caught(path, || table_rows(book, sheet)).unwrap_or_default();
+    let of_first = rows(first);
+    let is_cover = COVERS.contains(&first.trim().to_lowercase().as_str());
+    if of_first >= COUNTED_ROWS && !is_cover {
+        return None;
+    }
+    others.iter().find(|sheet| {
+        let found = rows(sheet);
+        found >= TABLE_ROWS && (of_first < TABLE_ROWS || is_cover && found > of_first / 2 || found > 3 * of_first)
+    })
+}
+
+/// Rows of a sheet with values in two cells or more, as far as they are counted.
+fn table_rows(book: &mut Book, sheet: &str) -> Result<usize, XlsxError> {
+    let mut cells = book.worksheet_cells_reader(sheet)?;
+    let (mut rows, mut row, mut filled) = (0, 0, 0);
+    while let Some(cell) = cells.next_cell()? {
+        let (at, _) = cell.get_position();
+        if at != row {
+            (row, filled) = (at, 0);
+        }
+        if !cells::text(cell.get_value()).trim().is_empty() {
+            filled += 1;
+            rows += usize::from(filled == 2);
+        }
+        if rows >= COUNTED_ROWS {
+            break;
         }
     }
+    Ok(rows)
 }
 
 /// Sends the rows of a sheet that hold anything, until nobody listens.

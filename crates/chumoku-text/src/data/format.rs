@@ -93,7 +93,13 @@ pub struct ReadOptions {
     pub require_text: bool,
     /// Whether the first row of a CSV or TSV file, or of a sheet, is a header; looked for in the file if `None`.
     pub header: Option<bool>,
-    /// The sheet of an Excel workbook; the first that is not hidden if `None`.
+    /// The values of a label or a number that mean that there is none; the usual ones (`NaN`, `NULL`, `N/A`, `?` …) if
+    /// `None`. An empty field always does.
+    pub missing: Option<Vec<String>>,
+    /// Labels that differ only in letter case, width, white space or hyphens become one: of these where one of them is, else the
+    /// most frequent spelling. `None` leaves them as they are.
+    pub merge_labels: Option<Vec<String>>,
+    /// The sheet of an Excel workbook; if `None` the first that holds a table and is not hidden.
     pub sheet: Option<String>,
     /// The format; recognised from name and content if `None`.
     pub format: Option<Format>,
@@ -101,4 +107,31 @@ pub struct ReadOptions {
     pub find_delimiter: bool,
     /// Data that came through pipes and is read from copies.
     pub kept: Kept,
+    /// How the training file of a model was read: this fills what is not given, as far as it fits the file.
+    pub remembered: Option<Box<ReadOptions>>,
+}
+
+impl ReadOptions {
+    /// Returns the options that a model's folder remembers.
+    pub(crate) fn remembered(&self) -> Option<&ReadOptions> {
+        self.remembered.as_deref()
+    }
+
+    /// Writes labels as these are written, where spellings are to be merged.
+    pub fn merge_into<S: AsRef<str>>(&mut self, labels: &[S]) {
+        if self.merges().is_some() {
+            self.merge_labels = Some(labels.iter().map(|label| label.as_ref().to_owned()).collect());
+        }
+    }
+
+    /// The labels whose spellings are merged, if they are.
+    pub(crate) fn merges(&self) -> Option<&[String]> {
+        self.merge_labels.as_deref().or_else(|| self.remembered()?.merge_labels.as_deref())
+    }
+
+    /// Checks whether rows that cannot be used are left out. Rows to be answered are not, unless that is asked for: each has its
+    /// answer or the reason why it has none.
+    pub(crate) fn skips_bad_rows(&self) -> bool {
+        self.skip_bad_rows || !self.faults_in_place && self.remembered().is_some_and(|options| options.skip_bad_rows)
+    }
 }

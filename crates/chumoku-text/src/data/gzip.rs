@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     Gzip(String),
     #[error("{}", tr!("bytes that {encoding} does not have at byte {offset}", "{offset} バイト目に {encoding} にないバイト"))]
     Encoding { encoding: &'static str, offset: u64 },
+    #[error("{}", tr!("UTF-8 where {encoding} is expected", "{encoding} ではなく UTF-8 です"))]
+    Utf8 { encoding: &'static str },
 }
 
 /// The decompressed bytes of a gzip stream of one or more members.

@@ -13,7 +13,7 @@ use super::lines::{LineReader, column_of};
 use super::record::{Record, as_text};
 use super::width::Width;
 use crate::lang::lang;
-use crate::lang::wording::quoted;
+use crate::lang::wording::{joined, quoted};
 use crate::tr;
 
 /// What the elements of an array are.
@@ -68,8 +68,8 @@ enum At {
 pub(crate) struct JsonArrayReader {
     lines: LineReader,
     at: At,
-    /// Whether the array is the value of an object's only key.
-    is_wrapped: bool,
+    /// The key of the array, where it is the value of an object's.
+    wrapped: Option<String>,
     /// What the first element is; the others must be the same.
     pub(crate) elements: Option<Elements>,
     /// Elements begun so far.
@@ -79,14 +79,7 @@ pub(crate) struct JsonArrayReader {
 
 impl JsonArrayReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        JsonArrayReader {
-            lines,
-            at: At::Beginning,
-            is_wrapped: false,
-            elements: None,
-            element: 0,
-            width: Width::default(),
-        }
+        JsonArrayReader { lines, at: At::Beginning, wrapped: None, elements: None, element: 0, width: Width::default() }
     }
 
     /// Lines begun so far.
@@ -141,25 +134,51 @@ impl JsonArrayReader {
         self.row(value).map(Some)
     }
 
-    /// Passes over what stands before the first element.
+    /// Passes over what stands before the first element: in an object keys whose values are no rows, such as a version.
     fn open(&mut self) -> Result<(), DataError> {
         self.at = At::First;
+        let rows = lang().pick("an array of rows ([…])", "行の配列（[…]）");
         if self.lines.peek_visible()? == Some(b'{') {
-            self.is_wrapped = true;
             self.lines.pass_byte();
-            if self.lines.peek_visible()? == Some(b'"') {
-                self.value()?;
+            loop {
+                self.wrapped = Some(self.key()?);
+                match self.lines.peek_visible()? {
+                    Some(b'[') => break,
+                    Some(b'{') => return Err(self.broken(rows, Some(b'{'))),
+                    _ => drop(self.value()?),
+                }
+                self.expect(b',', rows)?;
             }
-            self.expect(b':', lang().pick("a colon behind a key that holds an array", "配列を持つキーの後のコロン"))?;
         }
-        self.expect(b'[', lang().pick("an array of rows ([…])", "行の配列（[…]）"))
+        self.expect(b'[', rows)
     }
 
-    /// Checks that nothing stands behind the array.
+    /// A key of the object around the array, with its colon.
+    fn key(&mut self) -> Result<String, DataError> {
+        let mut key = String::new();
+        if self.lines.peek_visible()? == Some(b'"') {
+            key = String::from_utf8_lossy(&self.value()?).trim_matches('"').to_owned();
+        }
+        self.expect(b':', lang().pick("a colon behind a key that holds an array", "配列を持つキーの後のコロン"))?;
+        Ok(key)
+    }
+
+    /// Checks that no other rows stand behind the array.
     fn close(&mut self) -> Result<(), DataError> {
         self.lines.pass_byte();
-        if self.is_wrapped {
-            self.expect(b'}', lang().pick("the end of an object with one key", "キーが 1 つのオブジェクトの終わり"))?;
+        if let Some(first) = self.wrapped.clone() {
+            while self.lines.peek_visible()? == Some(b',') {
+                self.lines.pass_byte();
+                let key = self.key()?;
+                if matches!(self.lines.peek_visible()?, Some(b'[' | b'{')) {
+                    let keys = joined(&[quoted(&first), quoted(&key)]);
+                    let keys = tr!("the keys {keys}", "キー {keys}");
+                    let first = format!(".{first}");
+                    return Err(DataError::SeveralArrays { path: self.lines.path().to_owned(), keys, first });
+                }
+                self.value()?;
+            }
+            self.expect(b'}', lang().pick("the end of the object around the array", "配列を囲むオブジェクトの終わり"))?;
         }
         match self.lines.peek_visible()? {
             None => Ok(()),
@@ -273,7 +292,14 @@ fn characters(text: &str, line: usize, column: usize) -> u64 {
 pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
     let text = head.trim_start();
     let Some(array) = text.strip_prefix('[').or_else(|| wrapped(text)) else { return false };
-    let is_one_line = |value: &Value| value.as_object().is_none_or(|object| object.len() == 1);
+    let is_rows =
+        |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_object) && !items.is_empty());
+    // An object on a line is a row, unless it holds one array of rows alone, or several of them.
+    let is_one_line = |value: &Value| {
+        value
+            .as_object()
+            .is_none_or(|object| object.len() == 1 || object.values().filter(|value| is_rows(value)).count() > 1)
+    };
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().and_then(|line| serde_json::from_str::<Value>(line).ok());
     if let Some(value) = first {
@@ -297,10 +323,23 @@ pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
     }
 }
 
-/// The elements of an array that is the value of an object's first key.
+/// The elements of an array that is the value of a key of an object, behind others that hold no rows.
 fn wrapped(text: &str) -> Option<&str> {
-    let key = text.strip_prefix('{')?.trim_start();
-    let mut keys = serde_json::Deserializer::from_str(key).into_iter::<String>();
-    keys.next()?.ok()?;
-    key[keys.byte_offset()..].trim_start().strip_prefix(':')?.trim_start().strip_prefix('[')
+    let mut rest = text.strip_prefix('{')?;
+    let mut is_first = true;
+    loop {
+        let mut keys = serde_json::Deserializer::from_str(rest.trim_start()).into_iter::<String>();
+        keys.next()?.ok()?;
+        rest = rest.trim_start()[keys.byte_offset()..].trim_start().strip_prefix(':')?.trim_start();
+        if let Some(elements) = rest.strip_prefix('[').filter(|rest| is_first || rest.trim_start().starts_with('{')) {
+            return Some(elements);
+        }
+        is_first = false;
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let value = values.next()?.ok()?;
+        if value.is_object() {
+            return None;
+        }
+        rest = rest[values.byte_offset()..].trim_start().strip_prefix(',')?;
+    }
 }

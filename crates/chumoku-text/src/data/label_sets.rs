@@ -1,16 +1,19 @@
 //! Texts with any number of labels each: how files write them, and how that is recognised.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
-use super::columns::{self, Beside, Chooser};
 use super::dataset::{MAX_CLASSES, MIN_TRAINING_ROWS};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
+use super::label_variants::merge_labels;
+use super::look::columns::{Beside, Chooser};
+use super::look::label::Candidate;
+use super::look::label_form::{Form, LabelOptions, flag, list, lists, separated};
+use super::look::missing::Missing;
+use super::look::reasons::as_asked;
 use super::record::{Layout, Record, Skipped};
-use super::source::Source;
+use super::source::{Source, next_best};
 use crate::beside::Asked;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, joined, listed, quoted};
@@ -44,31 +47,6 @@ pub struct LabelSets {
     rows: bool,
 }
 
-/// What somebody has said of how labels are written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LabelOptions {
-    /// Columns that are a label each, 1 where it holds.
-    pub columns: Vec<String>,
-    /// What stands between the labels of the label column.
-    pub separator: Option<char>,
-}
-
-/// How a file writes the labels of a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
-    /// `__label__a __label__b text`.
-    FastText,
-    /// In one column, with this between them.
-    Separated(usize, char),
-    /// In one column as a list, JSON's or Python's.
-    List(usize),
-    /// A column for each, 1 where it holds.
-    Columns(Vec<usize>),
-}
-
-/// Separators that are looked for.
-const SEPARATORS: [char; 3] = ['|', ';', ','];
-
 /// Reads a file of texts with any number of labels each.
 ///
 /// # Errors
@@ -76,20 +54,20 @@ const SEPARATORS: [char; 3] = ['|', ';', ','];
 /// Whatever is wrong with the file; if nothing in it looks like several labels and nobody says how they are written.
 pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -> Result<LabelSets, DataError> {
     let source = open(path, options)?;
-    let Some((form, why)) = find(&source, options, how)? else {
+    let Some(Found { form, why, next }) = find(&source, options, how, true)? else {
         let columns =
             joined(&(0..source.layout().columns.len()).map(|c| source.layout().column_title(c)).collect::<Vec<_>>());
         return Err(DataError::NoLabelSets { path: path.to_owned(), columns });
     };
     let layout = source.layout().clone();
-    let description = describe(&source, &form, &why);
-    let (rows, beside) = (source.place(0).is_row, source.asked_beside());
+    let description = describe(&source, &form, &why) + &next_best(&next);
+    let (rows, beside, missing) = (source.place(0).is_row, source.asked_beside(), source.missing());
     let mut records = source.records();
     let (mut examples, mut known) = (Vec::new(), HashSet::new());
     while let Some(record) = records.next() {
         let record = record?;
         let place = records.source().place(record.line);
-        let labels = match labels_of(&form, &layout, &record, place) {
+        let labels = match labels_of(&form, &layout, &record, (place, &missing)) {
             Ok(labels) => labels,
             Err(error) => {
                 records.leave_out(error)?;
@@ -106,6 +84,9 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
         examples.push(LabelledText { text, labels, line: record.line });
     }
     let skipped = records.skipped().clone();
+    if let Some(known) = records.source().merges() {
+        merge(&mut examples, known);
+    }
     let path = path.to_owned();
     if examples.is_empty() {
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
@@ -124,7 +105,7 @@ pub fn looks_like_label_sets(path: &Path, options: &ReadOptions) -> Result<Optio
     if source.layout().format == Format::PlainText {
         return Ok(None);
     }
-    Ok(find(&source, options, &LabelOptions::default())?.map(|(_, why)| why))
+    Ok(find(&source, options, &LabelOptions::default(), false)?.map(|found| found.why))
 }
 
 fn open(path: &Path, options: &ReadOptions) -> Result<Source, DataError> {
@@ -136,7 +117,9 @@ fn open(path: &Path, options: &ReadOptions) -> Result<Source, DataError> {
 fn title(layout: &Layout, form: &Form) -> String {
     match form {
         Form::FastText => lang().pick("the labels in front of the texts", "テキストの前のラベル").into(),
-        Form::Separated(column, _) | Form::List(column) => layout.column_title(*column),
+        Form::Class(column) | Form::Number(column) | Form::Separated(column, _) | Form::List(column) => {
+            layout.column_title(*column)
+        }
         Form::Columns(columns) => {
             joined(&columns.iter().map(|&column| layout.column_title(column)).collect::<Vec<_>>())
         }
@@ -162,206 +145,85 @@ fn describe(source: &Source, form: &Form, why: &str) -> String {
     }
 }
 
-/// How the labels are written, and why it looks so.
-fn find(source: &Source, options: &ReadOptions, how: &LabelOptions) -> Result<Option<(Form, String)>, DataError> {
+/// How the labels are written, why it looks so, and the readings that come next.
+struct Found {
+    form: Form,
+    why: String,
+    next: Vec<String>,
+}
+
+/// Finds how the labels are written. `is_certain` if every text may have several labels whatever the rows look like.
+fn find(
+    source: &Source,
+    options: &ReadOptions,
+    how: &LabelOptions,
+    is_certain: bool,
+) -> Result<Option<Found>, DataError> {
     let layout = source.layout();
     let rows: Vec<&Record> = source.sample().iter().collect();
-    let beside: Vec<Option<usize>> = source.columns().beside.iter().map(Beside::column).collect();
-    let texts = [&[Some(source.columns().text), source.columns().second], &beside[..]].concat();
-    let is_text = |column: usize| texts.contains(&Some(column));
-    let asked = || lang().pick("as asked", "指定どおり").to_owned();
+    let found = |form: Form, why: String| Ok(Some(Found { form, why, next: Vec::new() }));
     if layout.format == Format::FastText {
         let several = rows.iter().filter(|row| row.field(0).contains(' ')).count();
-        return Ok((several > 0 || how.separator.is_some()).then(|| {
-            let (n, of) = (several, rows.len());
-            (Form::FastText, tr!("{n} of the first {of} lines have several", "先頭 {of} 行のうち {n} 行に複数"))
-        }));
-    }
-    let chooser = Chooser::new(layout, &rows);
-    if !how.columns.is_empty() {
-        let columns = how.columns.iter().map(|name| chooser.asked(Role::Label, name)).collect::<Result<Vec<_>, _>>()?;
-        return Ok(Some((Form::Columns(columns), asked())));
-    }
-    // The column that is named, or whose name says so, or that looks like one of labels.
-    let named = source.columns().label;
-    let by_content = || {
-        columns::choose(layout, &rows, &ReadOptions { require_label: true, pairs: true, ..options.clone() }).ok()?.label
-    };
-    let column = named.or_else(by_content).filter(|&column| !is_text(column));
-    if let (Some(separator), Some(column)) = (how.separator, column) {
-        return Ok(Some((Form::Separated(column, separator), asked())));
-    }
-    let others: Vec<usize> = match named {
-        Some(column) => vec![column],
-        None => (0..layout.columns.len()).filter(|&column| !is_text(column)).collect(),
-    };
-    // Numbers are labels where the column is one of labels; elsewhere they may be scores or places.
-    let holds_lists = |found: usize| is_list_column(layout, &rows, found, column == Some(found));
-    if let Some(&column) = others.iter().find(|&&column| holds_lists(column)) {
-        return Ok(Some((Form::List(column), lang().pick("it holds lists", "リストの列").into())));
-    }
-    if let Some(column) = column {
-        for separator in SEPARATORS {
-            if let Some(share) = share_of_several(&rows, column, separator) {
-                let percent = 100.0 * share;
-                let why = tr!(
-                    "{percent:.0} % of the first rows have several, with \"{separator}\" between them",
-                    "先頭の行の {percent:.0} % に「{separator}」で区切られた複数のラベル"
-                );
-                return Ok(Some((Form::Separated(column, separator), why)));
-            }
-        }
-        // A column of labels beside columns of 0 and 1 is the label.
-        if named.is_some() || options.label.is_some() {
+        if several == 0 && how.separator.is_none() {
             return Ok(None);
         }
+        let (n, of) = (several, rows.len());
+        return found(
+            Form::FastText,
+            tr!("{n} of the first {of} lines have several", "先頭 {of} 行のうち {n} 行に複数"),
+        );
     }
-    let flags: Vec<usize> =
-        (0..layout.columns.len()).filter(|&column| !is_text(column) && is_flag_column(&rows, column)).collect();
-    // Two columns of 0 and 1 may be anything.
-    Ok((flags.len() >= 3 && layout.has_names())
-        .then(|| (Form::Columns(flags), lang().pick("columns of 0 and 1", "0 と 1 だけの列").to_owned())))
-}
-
-/// Whether nearly all values are lists of texts, or of whole numbers if these may be labels; what is wrong with the others is told when
-/// they are read.
-fn is_list_column(layout: &Layout, rows: &[&Record], column: usize, numbers: bool) -> bool {
-    let filled: Vec<&&Record> = rows.iter().filter(|row| !row.field(column).trim().is_empty()).collect();
-    let is_list = |row: &Record| {
-        list(layout, row, column).is_some_and(|items| numbers || !items.iter().any(|item| is_whole(item)))
-    };
-    let lists = filled.iter().filter(|row| is_list(row)).count();
-    !filled.is_empty() && lists * 10 >= filled.len() * 9
-}
-
-fn is_whole(item: &str) -> bool {
-    item.parse::<i64>().is_ok()
-}
-
-/// The texts of a list, or its whole numbers, where a field holds one.
-fn list(layout: &Layout, row: &Record, column: usize) -> Option<Vec<String>> {
-    if let Some(value) = row.object.as_ref().and_then(|object| object.get(layout.columns.get(column)?)) {
-        let of_item = |item: &Value| match item {
-            Value::Number(number) => Some(number.to_string()).filter(|number| is_whole(number)),
-            _ => item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned),
-        };
-        if let Value::Array(items) = value {
-            let numbers = items.iter().filter(|item| item.is_number()).count();
-            if numbers != 0 && numbers != items.len() {
-                return None;
+    let chooser = Chooser::new(layout, &rows, options);
+    let filled = chooser.with_remembered(options);
+    let options = filled.as_ref().unwrap_or(options);
+    if !how.columns.is_empty() {
+        let columns = how.columns.iter().map(|name| chooser.asked(Role::Label, name)).collect::<Result<Vec<_>, _>>()?;
+        return found(Form::Columns(columns), as_asked().to_owned());
+    }
+    let beside = source.columns().beside.iter().map(Beside::column);
+    let texts = [Some(source.columns().text), source.columns().second].into_iter().chain(beside);
+    let texts: Vec<usize> = texts.flatten().collect();
+    let asked = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
+    let asked = asked.or(source.columns().label);
+    if let Some(separator) = how.separator {
+        // The column that is named, or whose name says so, or that looks like one of labels.
+        let readings = chooser.view(asked).readings(&texts);
+        let column = readings.iter().find_map(|(_, reading)| reading.form.column());
+        if let Some(column) = column {
+            return found(Form::Separated(column, separator), as_asked().to_owned());
+        }
+    }
+    if is_certain {
+        let readings = chooser.view(asked).readings(&texts);
+        let several = readings.into_iter().map(|(_, reading)| reading).find_map(|reading| match reading.form {
+            // Where several may stand, lists of one are lists.
+            Form::Class(column) if lists(layout, &rows, column, true).is_some() => {
+                Some(Candidate { form: Form::List(column), ..reading })
             }
-            return items.iter().map(of_item).collect();
-        }
+            _ => reading.form.is_several().then_some(reading),
+        });
+        return Ok(several.map(|Candidate { form, why }| Found { form, why, next: Vec::new() }));
     }
-    parse_list(row.field(column))
-}
-
-/// A list as JSON, Python or NumPy prints it: `["a", "b"]`, `['a', 'b']`, `[a, b]`, `[1, 2]`, `[1 2]`.
-fn parse_list(field: &str) -> Option<Vec<String>> {
-    let inside = field.trim().strip_prefix('[')?.strip_suffix(']')?;
-    let (mut items, mut rest) = (Vec::new(), inside.trim());
-    if !rest.is_empty() && rest.split_whitespace().all(is_whole) {
-        return Some(rest.split_whitespace().map(str::to_owned).collect());
-    }
-    let mut numbers = 0;
-    while !rest.is_empty() {
-        let is_quoted = rest.starts_with(['"', '\'']);
-        let (item, behind) = match rest.chars().next() {
-            Some(quote @ ('"' | '\'')) => {
-                let (mut item, mut chars) = (String::new(), rest[1..].char_indices());
-                loop {
-                    match chars.next()? {
-                        (_, '\\') => item.push(chars.next()?.1),
-                        (at, c) if c == quote => break (item, rest[1 + at + 1..].trim_start()),
-                        (_, c) => item.push(c),
-                    }
-                }
-            }
-            _ => {
-                let end = rest.find(',').unwrap_or(rest.len());
-                (rest[..end].trim().to_owned(), &rest[end..])
-            }
-        };
-        // Other numbers are no labels, and a list within a list is something else.
-        numbers += usize::from(!is_quoted && is_whole(&item));
-        let is_other_number = super::profile::is_number(&item) && !is_whole(&item) && !is_quoted;
-        if item.is_empty() || item.contains(['[', ']', '{']) || is_other_number {
-            return None;
-        }
-        items.push(item);
-        rest = match behind.strip_prefix(',') {
-            Some(behind) => behind.trim_start(),
-            None if behind.is_empty() => behind,
-            None => return None,
-        };
-    }
-    // Half text, half number.
-    (numbers == 0 || numbers == items.len()).then_some(items)
-}
-
-/// The share of rows with several labels, if a column looks as if its fields held labels with this between them: short names, few
-/// of them beside what they make together, most of which stand in more than one row.
-fn share_of_several(rows: &[&Record], column: usize, separator: char) -> Option<f64> {
-    let (mut several, mut filled) = (0, 0);
-    let (mut whole, mut atoms): (HashSet<&str>, HashMap<&str, usize>) = Default::default();
-    for field in rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()) {
-        if field.starts_with('[') && field.ends_with(']') {
-            // A list, of something that is no label.
-            return None;
-        }
-        filled += 1;
-        whole.insert(field);
-        let parts = separated(field, separator);
-        several += usize::from(parts.len() > 1);
-        for part in parts {
-            if part.is_empty() || part.chars().count() > 40 || part.split_whitespace().count() > 4 {
-                return None;
-            }
-            *atoms.entry(part).or_default() += 1;
-        }
-    }
-    let share = several as f64 / f64::from(filled.max(1));
-    let repeated = atoms.values().filter(|&&count| count > 1).count();
-    let is_few = atoms.len() < whole.len() && atoms.len() * 4 <= filled as usize;
-    (share >= 0.02 && several >= 2 && is_few && repeated * 10 >= atoms.len() * 9).then_some(share)
-}
-
-/// What stands between separators; one may stand behind the last.
-fn separated(field: &str, separator: char) -> Vec<&str> {
-    let field = field.trim();
-    field.strip_suffix(separator).unwrap_or(field).split(separator).map(str::trim).collect()
-}
-
-/// Whether every value is 0 or 1, and both occur.
-fn is_flag_column(rows: &[&Record], column: usize) -> bool {
-    let mut seen = [false; 2];
-    for row in rows {
-        match flag(row.field(column)) {
-            Some(holds) => seen[usize::from(holds)] = true,
-            None => return false,
-        }
-    }
-    seen == [true; 2]
-}
-
-/// Whether a label holds, as files write it.
-fn flag(field: &str) -> Option<bool> {
-    match field.trim() {
-        "1" | "1.0" | "true" | "True" | "TRUE" => Some(true),
-        "0" | "0.0" | "false" | "False" | "FALSE" => Some(false),
-        _ => None,
-    }
+    let reading = chooser.label_reading(&texts, asked)?;
+    let several = reading.filter(|(reading, _)| reading.form.is_several());
+    Ok(several.map(|(Candidate { form, why }, next)| Found { form, why, next: next.into_iter().collect() }))
 }
 
 /// The labels of a row.
-fn labels_of(form: &Form, layout: &Layout, record: &Record, place: Place) -> Result<Vec<String>, DataError> {
+fn labels_of(
+    form: &Form,
+    layout: &Layout,
+    record: &Record,
+    (place, missing): (Place, &Missing),
+) -> Result<Vec<String>, DataError> {
     let wrong =
         |expected: &'static str, found: String| Err(DataError::BadLabels { place: place.clone(), expected, found });
     let found: Vec<String> = match form {
+        Form::Class(column) | Form::Number(column) => vec![record.field(*column).trim().to_owned()],
         Form::FastText => record.field(0).split(' ').map(str::to_owned).filter(|label| !label.is_empty()).collect(),
         Form::Separated(column, separator) => {
             let field = record.field(*column);
-            if field.trim().is_empty() {
+            if missing.is_none(field) {
                 return Ok(Vec::new());
             }
             let parts: Vec<String> = separated(field, *separator).into_iter().map(str::to_owned).collect();
@@ -375,7 +237,7 @@ fn labels_of(form: &Form, layout: &Layout, record: &Record, place: Place) -> Res
             let field = record.field(*column);
             match list(layout, record, *column) {
                 Some(labels) => labels,
-                None if field.trim().is_empty() => Vec::new(),
+                None if missing.is_none(field) => Vec::new(),
                 None => {
                     return wrong(
                         lang().pick("a list of texts or of whole numbers", "文字列だけか整数だけのリスト"),
@@ -412,7 +274,21 @@ fn labels_of(form: &Form, layout: &Layout, record: &Record, place: Place) -> Res
     Ok(found.into_iter().filter(|label| seen.insert(label.clone())).collect())
 }
 
+/// Merges spellings, so that no text has a label twice.
+fn merge(examples: &mut [LabelledText], known: &[String]) {
+    merge_labels(examples.iter_mut().flat_map(|example| &mut example.labels), known);
+    for example in examples {
+        let mut seen = HashSet::new();
+        example.labels.retain(|label| seen.insert(label.clone()));
+    }
+}
+
 impl LabelSets {
+    /// Writes labels in several spellings as `known` has them, else in their most frequent spelling.
+    pub fn merge_labels(&mut self, known: &[String]) {
+        merge(&mut self.examples, known);
+    }
+
     /// Where an example is.
     pub fn place(&self, example: &LabelledText) -> Place {
         if self.rows { Place::row(&self.path, example.line) } else { Place::line(&self.path, example.line) }

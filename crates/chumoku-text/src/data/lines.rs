@@ -12,7 +12,7 @@ use crate::lang::lang;
 use crate::tr;
 
 /// A line longer than this has no end worth waiting for.
-const ENDLESS: u64 = 1 << 30;
+pub(super) const ENDLESS: u64 = 1 << 30;
 
 /// One line of a text file, without its end.
 #[derive(Debug)]
@@ -227,6 +227,7 @@ impl LineReader {
                 },
             },
             Some(Fault::Encoding { encoding, offset }) => DataError::NotInEncoding { place, offset: *offset, encoding },
+            Some(Fault::Utf8 { encoding }) => DataError::IsUtf8 { path: self.path.clone(), encoding },
             None => DataError::Io { path: self.path.clone(), doing: "reading the data", source: error },
         }
     }

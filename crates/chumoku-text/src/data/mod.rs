@@ -8,24 +8,21 @@
 //!    taken as it comes (`arriving.rs`).
 //! 2. The format follows from the extension and the first lines (`detect.rs`), and one reader turns lines into
 //!    [`Record`]s (`delimited.rs`, `tsv.rs`, `json_lines.rs`, `json_array.rs`, `fasttext.rs`, `parquet.rs`, `excel.rs`).
-//! 3. A sample of the first rows says whether there is a header (`header.rs`) and which columns hold the text and the
-//!    label (`columns.rs`, by what `profile.rs` finds).
-//! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`), and
-//!    `label_kind.rs` says what a label column looks like that holds no classes.
-//! 5. Pairs for translation come from two columns (`pair_columns.rs`) or from two parallel files (`pairs/parallel.rs`):
+//! 3. A sample of the first rows says whether there is a header and which columns hold the text and the label: `look/`
+//!    scores each reading, and stops where two are about as likely.
+//! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`).
+//! 5. Pairs for translation come from two columns (`look/pair_columns.rs`) or from two parallel files (`pairs/parallel.rs`):
 //!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
 //!    columns of documents for language models (`documents.rs`). [`recognise`] says which of these a file is for.
 //! 6. [`load_spans`] reads texts with labelled spans, from CoNLL files and JSONL (`spans/`).
 //! 7. What stands beside a text in other columns comes with it ([`Beside`], [`crate::beside`]).
 //! 8. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
-//!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once;
-//!    [`Fingerprint`] tells whether others have the same rows.
+//!    describes; [`RecordWriter`] writes rows back with added columns; [`Fingerprint`] tells whether others have the same rows.
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
 
 mod arriving;
-mod atomic;
-mod columns;
+mod copying;
 mod dataset;
 mod decode;
 mod delimited;
@@ -40,28 +37,25 @@ mod files;
 mod fingerprint;
 mod format;
 mod gzip;
-mod header;
+mod joined;
 mod json_array;
 mod json_lines;
 mod kept;
-mod label_kind;
 mod label_sets;
+mod label_variants;
 mod limits;
 mod lines;
+mod look;
 #[cfg(any(test, not(feature = "excel")))]
 mod no_excel;
 #[cfg(any(test, not(feature = "parquet")))]
 mod no_parquet;
 mod normalise;
-mod numbers;
 mod open;
-mod pair_columns;
 mod pair_parts;
 mod pairs;
 #[cfg(feature = "parquet")]
 mod parquet;
-mod profile;
-mod quantity;
 mod reader;
 mod recognise;
 mod record;
@@ -90,22 +84,24 @@ use no_excel as excel;
 use no_parquet as parquet;
 
 pub use crate::lang::wording::{thousands, thousands_wide};
-pub use atomic::AtomicOutput;
-pub use columns::{Beside, Columns};
 pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled, load_with_gaps};
 pub use documents::{DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, VALID_SHARE, load_documents};
 pub use error::{DataError, Place, Role};
 pub use files::DataFiles;
 pub use fingerprint::Fingerprint;
 pub use format::{Format, ReadOptions};
+pub use joined::{Joined, options_like};
 pub use kept::{Kept, standard_input};
-pub use label_sets::{LabelOptions, LabelSets, LabelledText, load_label_sets, looks_like_label_sets};
+pub use label_sets::{LabelSets, LabelledText, load_label_sets, looks_like_label_sets};
+pub use label_variants::{LabelVariants, describe_variants, label_key, label_variants, merge_labels};
 pub use limits::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
+pub use look::columns::{Beside, Columns};
+pub use look::label_form::LabelOptions;
+pub use look::quantity::{number, separated_number};
 pub use normalise::normalise;
 pub use open::check_name;
 pub use pair_parts::{PairParts, Pairs};
 pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
-pub use quantity::number;
 pub use recognise::{Recognised, Task, recognise};
 pub use record::{Layout, Record, Skipped, SkippedRow};
 pub use related::related;

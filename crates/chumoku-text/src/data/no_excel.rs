@@ -9,6 +9,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::error::{DataError, Place};
+use super::format::ReadOptions;
 use super::record::Record;
 
 /// A reader of Excel workbooks, of which this build has none.
@@ -17,7 +18,7 @@ pub(crate) struct ExcelReader {
 }
 
 impl ExcelReader {
-    pub(crate) fn open(path: &Path, _file: File, _sheet: Option<&str>) -> Result<Self, DataError> {
+    pub(crate) fn open(path: &Path, _file: File, _options: &ReadOptions) -> Result<Self, DataError> {
         Err(DataError::NoExcel { path: path.to_owned() })
     }
 
@@ -40,12 +41,12 @@ impl ExcelReader {
 
 #[cfg(test)]
 mod tests {
-    use super::{DataError, ExcelReader, Path};
+    use super::{DataError, ExcelReader, Path, ReadOptions};
 
     #[test]
     fn a_workbook_is_refused() {
         let path = Path::new("rows");
-        let error = ExcelReader::open(path, tempfile::tempfile().unwrap(), None).err().unwrap();
+        let error = ExcelReader::open(path, tempfile::tempfile().unwrap(), &ReadOptions::default()).err().unwrap();
         assert!(matches!(error, DataError::NoExcel { .. }) && error.is_usage(), "{error}");
         let said = error.to_string();
         assert!(said.contains("feature `excel`") && said.contains("CSV"), "{said}");

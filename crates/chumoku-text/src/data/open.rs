@@ -1,16 +1,17 @@
 //! From a path to characters: the checks on the file itself, gzip, byte order marks, encodings.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::arriving::{Arriving, Looking};
-use super::decode::Decoding;
+use super::copying::to_temporary_file;
+use super::decode::{Decoding, Utf8Evidence, looks_garbled};
 use super::detect;
 use super::encoding_names::encoding_named;
 use super::error::DataError;
 use super::format::{Format, ReadOptions};
-use super::gzip::{Fault, Gunzip};
+use super::gzip::Gunzip;
 use super::lines::LineReader;
 use crate::lang::wording::{did_you_mean, listed};
 use crate::tr;
@@ -24,6 +25,8 @@ pub(crate) struct Opened {
     pub(crate) gzip: bool,
     /// The encoding it was decoded from, if that was not UTF-8.
     pub(crate) encoding: Option<&'static str>,
+    /// True if what was decoded looks as if it was in another encoding.
+    pub(crate) is_garbled: bool,
 }
 
 /// What is inside.
@@ -58,6 +61,9 @@ pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, Da
 pub fn check_name(path: &Path) -> Result<fs::Metadata, DataError> {
     let metadata = match fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            if is_address(path) {
+                return Err(DataError::Address { path: path.to_owned() });
+            }
             return Err(DataError::Missing { path: path.to_owned(), hint: sibling_hint(path) });
         }
         other => other.map_err(|source| DataError::Io { path: path.to_owned(), doing: "opening the data", source })?,
@@ -90,7 +96,9 @@ pub(crate) fn open_reader(
     options: &ReadOptions,
 ) -> Result<Opened, DataError> {
     // An unknown encoding is a slip on the command line, whatever the file holds.
-    let named = options.encoding.as_deref().map(encoding_named).transpose()?;
+    let remembered = options.remembered().and_then(|options| options.encoding.as_deref());
+    let is_remembered = options.encoding.is_none();
+    let named = options.encoding.as_deref().or(remembered).map(encoding_named).transpose()?;
     let mut raw = Peeked::new(input);
     let gzip = raw.head.starts_with(&[0x1f, 0x8b]);
     // Nobody types gzip, Parquet or Excel.
@@ -111,10 +119,11 @@ pub(crate) fn open_reader(
     if is_parquet || detect::is_workbook(&raw.head) {
         let file = match seekable {
             Some(file) if !gzip => file,
-            _ => spool(path, raw)?,
+            // These formats are read from their end.
+            _ => to_temporary_file(path, raw)?,
         };
         let content = if is_parquet { Content::Parquet(file) } else { Content::Excel(file) };
-        return Ok(Opened { content, gzip, encoding: None });
+        return Ok(Opened { content, gzip, encoding: None, is_garbled: false });
     }
     if options.format == Some(Format::Parquet) || (raw.error.is_none() && detect::extension(path) == "parquet") {
         let detail = tr!("no “PAR1” where the file begins", "先頭に “PAR1” がありません");
@@ -134,7 +143,17 @@ pub(crate) fn open_reader(
         [0xef, 0xbb, 0xbf, ..] => Some(encoding_rs::UTF_8),
         _ => None,
     };
-    let encoding = marked.or(named).filter(|&encoding| encoding != encoding_rs::UTF_8);
+    let mut encoding = marked.or(named).filter(|&encoding| encoding != encoding_rs::UTF_8);
+    let mut evidence = Utf8Evidence::default();
+    evidence.take(&raw.head);
+    match encoding.filter(|_| marked.is_none()) {
+        // The encoding of the training file is not that of every file.
+        Some(_) if is_remembered && evidence.is_likely() => encoding = None,
+        Some(found) if evidence.speaks_against(found, raw.whole) || is_wide(found) && evidence.is_sound(&raw.head) => {
+            return Err(DataError::IsUtf8 { path: path.to_owned(), encoding: found.name() });
+        }
+        _ => {}
+    }
     let mut offset = 0;
     let text = match encoding {
         Some(encoding) => Peeked::new(Box::new(Decoding::new(raw, encoding))),
@@ -156,8 +175,9 @@ pub(crate) fn open_reader(
     if let Some(looking) = looking {
         looking.end();
     }
+    let is_garbled = encoding.is_some() && looks_garbled(&head);
     let content = Content::Text { lines, head, whole, is_live };
-    Ok(Opened { content, gzip, encoding: encoding.map(|encoding| encoding.name()) })
+    Ok(Opened { content, gzip, encoding: encoding.map(|encoding| encoding.name()), is_garbled })
 }
 
 /// A stream whose beginning has been looked at. An error met while looking is kept for the reader that comes to it.
@@ -219,24 +239,18 @@ impl Read for Peeked {
     }
 }
 
-/// Copies a stream to a temporary file, because Parquet and Excel are read from their end.
-fn spool(path: &Path, mut input: Peeked) -> Result<File, DataError> {
-    let copy = || -> io::Result<File> {
-        let mut file = tempfile::tempfile()?;
-        io::copy(&mut input, &mut file)?;
-        file.rewind()?;
-        Ok(file)
-    };
-    copy_error(path, copy)
+/// Checks whether each character takes two bytes or four, so that line ends have a zero byte.
+fn is_wide(encoding: &encoding_rs::Encoding) -> bool {
+    encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE
 }
 
-fn copy_error(path: &Path, copy: impl FnOnce() -> io::Result<File>) -> Result<File, DataError> {
-    copy().map_err(|source| match source.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
-        Some(Fault::Gzip(found)) => {
-            DataError::Gzip { path: path.to_owned(), found: found.clone(), after: String::new() }
-        }
-        _ => DataError::Io { path: path.to_owned(), doing: "copying the data to a temporary file", source },
-    })
+/// Checks whether a name is an address on the web, or in a store.
+fn is_address(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    let scheme =
+        name.split_once(':').filter(|(_, rest)| rest.starts_with('/')).map(|(scheme, _)| scheme.to_lowercase());
+    let is_scheme = |scheme: String| ["http", "https", "ftp", "s3", "gs", "hf", "hdfs"].contains(&scheme.as_str());
+    scheme.is_some_and(is_scheme)
 }
 
 /// Names a neighbour that is spelt almost like the missing file.

@@ -8,8 +8,8 @@ use super::dataset::MIN_TRAINING_ROWS;
 use super::error::{DataError, Place, Role};
 use super::files::DataFiles;
 use super::format::ReadOptions;
+use super::look::pair_columns::{PairColumns, choose_pair};
 use super::open::open_path;
-use super::pair_columns::{PairColumns, choose_pair};
 use super::record::{Record, Skipped};
 use super::table::{Table, skip};
 use crate::tr;
@@ -134,7 +134,9 @@ pub(crate) fn pair_table(path: &Path, options: &ReadOptions) -> Result<Table, Da
         DataError::NoUsableRows { path, skipped } => DataError::NoUsablePairs { path, skipped },
         other => other,
     })?;
-    table.unpack_translations();
+    if !table.unpack_translations() {
+        table.flatten();
+    }
     Ok(table)
 }
 

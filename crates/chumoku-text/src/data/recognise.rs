@@ -1,16 +1,21 @@
 //! What a file is for: classes to tell apart, numbers to tell, words to label, pairs to translate, or text to continue.
 
-use super::columns;
-use super::error::DataError;
+use super::error::{DataError, Role};
 use super::files::DataFiles;
 use super::format::{Format, ReadOptions};
 use super::label_sets::looks_like_label_sets;
-use super::numbers::{are_all_numbers, looks_like_scores};
-use super::pair_columns::promised_pair;
+use super::look::columns::{self, Beside, Chooser};
+use super::look::label::Candidate;
+use super::look::label_form::Form;
+use super::look::missing::Missing;
+use super::look::numbers::{are_all_numbers, looks_like_scores};
+use super::look::pair_columns::promised_pair;
+use super::look::profile::Profile;
 use super::pairs::pair_table;
-use super::profile::Profile;
-use super::record::Record;
+use super::record::{Layout, Record};
+use super::source::next_best;
 use super::spans::{key_of_spans, why_conll};
+use super::table::Table;
 use crate::lang::wording::{joined, quoted};
 use crate::tr;
 
@@ -102,56 +107,100 @@ pub fn recognise(files: &DataFiles, options: &ReadOptions) -> Result<Recognised,
         }
         return found(Task::Translate, columns.describe(layout));
     }
-    if let Some(why) = looks_like_label_sets(path, options)? {
-        return found(Task::Labels, tr!("several labels a text: {why}", "テキストごとに複数のラベル：{why}"));
-    }
     let options = ReadOptions { require_label: true, pairs: true, ..options.clone() };
-    match columns::choose(layout, &rows, &options) {
-        Ok(columns) => {
-            if let Some(why) = columns.label.and_then(|label| looks_like_scores(layout, &rows, label)) {
+    match reading(layout, &rows, &options) {
+        Ok(Some((Candidate { form: Form::Number(_), why }, next))) => {
+            let next = next_best(&next);
+            found(Task::Score, tr!("a number for each text: {why}{next}", "テキストごとの数値：{why}{next}"))
+        }
+        Ok(Some((Candidate { form, why }, next))) if form.is_several() => {
+            let next = next_best(&next);
+            found(Task::Labels, tr!("several labels a text: {why}{next}", "テキストごとに複数のラベル：{why}{next}"))
+        }
+        Ok(reading) => {
+            let chosen = columns::choose(layout, &rows, &options);
+            let columns = match chosen {
+                Ok(columns) => columns,
+                Err(error) => return without_label(&table, &rows, &options, error),
+            };
+            // With few rows, the label is the one other column.
+            let (label, why) = match &reading {
+                Some((Candidate { form: Form::Class(column), why }, _)) => (Some(*column), why.as_str()),
+                _ => (columns.label, columns.label_why),
+            };
+            let missing = Missing::of(&options);
+            let title = label.map_or_else(String::new, |label| layout.column_title(label));
+            let is_scores = label.filter(|_| reading.is_none());
+            if let Some(why) = is_scores.and_then(|label| looks_like_scores(layout, &rows, label, &missing)) {
                 return found(Task::Score, tr!("a number for each text: {why}", "テキストごとの数値：{why}"));
             }
-            let label = columns.label.map_or_else(String::new, |label| layout.column_title(label));
-            let why = &columns.label_why;
-            match columns.label.is_some_and(|label| are_all_numbers(&rows, label)) {
-                false => found(Task::Classify, tr!("label = {label} ({why})", "ラベル = {label}（{why}）")),
+            let next = next_best(reading.as_ref().map_or(&[], |(_, next)| &next[..]));
+            match label.is_some_and(|label| are_all_numbers(&rows, label, &missing)) {
+                false => found(Task::Classify, tr!("label = {title} ({why}){next}", "ラベル = {title}（{why}）{next}")),
                 // They may be codes, or a rating by another name.
                 true => found(
                     Task::Classify,
                     tr!(
-                        "label = {label} ({why}), whose numbers are taken as names; --task score predicts them as numbers",
-                        "ラベル = {label}（{why}）。数値はクラス名として扱います。数値として予測するには --task score"
+                        "label = {title} ({why}), whose numbers are taken as names; --task score predicts them as numbers{next}",
+                        "ラベル = {title}（{why}）。数値はクラス名として扱います。数値として予測するには --task score{next}"
                     ),
                 ),
             }
         }
-        Err(DataError::NoColumn { .. })
-            if columns::choose(layout, &rows, &ReadOptions { numbers: true, ..options.clone() }).is_ok() =>
-        {
-            let options = ReadOptions { numbers: true, ..options.clone() };
-            let column = columns::choose(layout, &rows, &options)?.label.unwrap_or_default();
-            let column = layout.column_title(column);
-            found(
-                Task::Score,
-                tr!("a number for each text: {column} holds a measure", "テキストごとの数値：{column}は数値"),
-            )
+        Err(error) => without_label(&table, &rows, &options, error),
+    }
+}
+
+/// The best reading of the label and those that come next; nothing where only a column that is left over can be it.
+///
+/// # Errors
+///
+/// No text, or readings that are about as likely.
+fn reading(
+    layout: &Layout,
+    rows: &[&Record],
+    options: &ReadOptions,
+) -> Result<Option<(Candidate, Vec<String>)>, DataError> {
+    let columns = columns::choose(layout, rows, &ReadOptions { require_label: false, ..options.clone() })?;
+    let chooser = Chooser::new(layout, rows, options);
+    let asked = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
+    let label = asked.or(columns.label);
+    let beside = columns.beside.iter().map(Beside::column);
+    let texts: Vec<usize> = [Some(columns.text), columns.second].into_iter().chain(beside).flatten().collect();
+    let found = chooser.label_reading(&texts, label)?;
+    Ok(found.map(|(reading, next)| {
+        // A name decides which column it is.
+        let why = if asked.is_none() && label.is_some() && matches!(reading.form, Form::Class(_)) {
+            columns.label_why.to_owned()
+        } else {
+            reading.why
+        };
+        (Candidate { form: reading.form, why }, next.into_iter().collect())
+    }))
+}
+
+/// The task of a table in which no label was found, or the error that says so.
+fn without_label(
+    table: &Table,
+    rows: &[&Record],
+    options: &ReadOptions,
+    error: DataError,
+) -> Result<Recognised, DataError> {
+    let (layout, missing) = (&table.layout, Missing::of(options));
+    let found = |task, why: String| Ok(Recognised { task, why });
+    let is_text = |c: &usize| Profile::of(layout, rows, *c, &missing).is_sentence_like();
+    // Prose may have a comma in each line.
+    let is_guess = matches!(layout.format, Format::Csv { .. }) && !table.is_sure();
+    let texts: Vec<usize> = (0..layout.columns.len()).filter(is_text).collect();
+    match (texts.as_slice(), &error) {
+        _ if is_guess => found(
+            Task::LanguageModel,
+            tr!("lines that make no table of labels or pairs", "ラベルや対訳の表にならない行"),
+        ),
+        ([text], DataError::NoColumn { .. }) if layout.columns.len() == 1 => {
+            let text = layout.column_title(*text);
+            found(Task::LanguageModel, tr!("text = {text}, and no label", "テキスト = {text}、ラベルなし"))
         }
-        Err(error) => {
-            let is_text = |c: &usize| Profile::of(layout, &rows, *c).is_sentence_like();
-            // Prose may have a comma in each line.
-            let is_guess = matches!(layout.format, Format::Csv { .. }) && !table.is_sure();
-            let texts: Vec<usize> = (0..layout.columns.len()).filter(is_text).collect();
-            match (texts.as_slice(), &error) {
-                _ if is_guess => found(
-                    Task::LanguageModel,
-                    tr!("lines that make no table of labels or pairs", "ラベルや対訳の表にならない行"),
-                ),
-                ([text], DataError::NoColumn { .. }) if layout.columns.len() == 1 => {
-                    let text = layout.column_title(*text);
-                    found(Task::LanguageModel, tr!("text = {text}, and no label", "テキスト = {text}、ラベルなし"))
-                }
-                _ => Err(error),
-            }
-        }
+        _ => Err(error),
     }
 }

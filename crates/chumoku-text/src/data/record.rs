@@ -47,9 +47,16 @@ impl Record {
 
     /// Sets the fields of an object to the values of these keys.
     pub(crate) fn fill(&mut self, columns: &[String]) {
-        if let Some(object) = &self.object {
-            self.fields = columns.iter().map(|key| object.get(key).map_or_else(String::new, as_text)).collect();
+        if self.object.is_some() {
+            self.fields = columns.iter().map(|key| self.value(key).map_or_else(String::new, as_text)).collect();
         }
+    }
+
+    /// Returns the value of an object under a key, or at the end of a path such as `message.body`. Rows that are no objects
+    /// have none.
+    pub(crate) fn value(&self, key: &str) -> Option<&Value> {
+        let object = self.object.as_ref()?;
+        object.get(key).or_else(|| at_path(object, key))
     }
 
     /// Roughly the memory it takes.
@@ -58,6 +65,15 @@ impl Record {
         let object = self.object.as_ref().map_or(0, |object| object.values().map(value_bytes).sum());
         size_of::<Self>() + strings + object
     }
+}
+
+/// The value at the end of a path.
+fn at_path<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    // A key may have points of its own.
+    path.match_indices('.').find_map(|(at, _)| {
+        let inner = object.get(&path[..at])?.as_object()?;
+        inner.get(&path[at + 1..]).or_else(|| at_path(inner, &path[at + 1..]))
+    })
 }
 
 /// A JSON value as the text of a field: strings as they are, null as nothing, the rest as JSON writes it.
@@ -102,6 +118,12 @@ impl Layout {
             }
             _ => crate::tr!("column {}", "{} 列目", column + 1),
         }
+    }
+
+    /// Checks whether a column may be a path into an object of the row.
+    pub(crate) fn is_path(&self, column: usize) -> bool {
+        matches!(self.format, Format::JsonLines | Format::Json)
+            && self.columns.get(column).is_some_and(|name| name.contains('.'))
     }
 
     /// The columns outside `used`, as a description ends: `; not used: column “id”`. Nothing if there is none.
@@ -170,7 +192,7 @@ pub struct Skipped {
 
 impl Skipped {
     /// Rows described at most, to keep memory constant.
-    const DESCRIBED: usize = 100;
+    pub(crate) const DESCRIBED: usize = 100;
 
     pub(crate) fn add(&mut self, line: u64, reason: String) {
         self.count += 1;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::dataset::MIN_TRAINING_ROWS;
 use super::error::{DataError, Place};
 use super::format::ReadOptions;
-use super::numbers::LEAST_NUMBERS;
-use super::quantity::{Form, Quantity};
+use super::look::numbers::LEAST_NUMBERS;
+use super::look::quantity::{Form, Quantity};
 use super::record::Skipped;
 use super::source::Source;
 use crate::beside::Asked;
@@ -62,11 +62,11 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
     let (mut examples, mut form) = (Vec::new(), Form::default());
     while let Some(record) = records.next() {
         let record = record?;
-        let found = records.source().check_label(&record, column).and_then(|()| {
-            let (field, place) = (record.field(column), records.source().place(record.line));
-            match Quantity::of(field) {
+        let found = records.source().label_of(&record, column).and_then(|field| {
+            let place = records.source().place(record.line);
+            match Quantity::of(&field) {
                 Some(found) if found.agrees(&mut form) => Ok(found.value),
-                found => Err(no_number(place, field, found.is_some())),
+                found => Err(no_number(place, &field, found.is_some())),
             }
         });
         match found {

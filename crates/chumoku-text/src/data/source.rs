@@ -5,17 +5,19 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::columns::{self, Beside, Columns};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
-use super::label_kind::LabelKind;
+use super::look::columns::{self, Beside, Columns};
+use super::look::label_form::only_label;
+use super::look::label_kind::LabelKind;
+use super::look::missing::Missing;
+use super::look::profile::Profile;
 use super::open::{Opened, open_live, open_path, open_reader};
-use super::profile::Profile;
 use super::record::{Layout, Record, Skipped};
 use super::table::Table;
 use crate::beside::Asked;
 use crate::lang::lang;
-use crate::lang::wording::joined;
+use crate::lang::wording::{joined, listed, quoted};
 use crate::tr;
 
 /// A data file that has been opened, recognised, and sampled to choose its columns.
@@ -62,6 +64,7 @@ impl Source {
 
     pub(crate) fn from_opened(path: &Path, opened: Opened, options: &ReadOptions) -> Result<Self, DataError> {
         let mut table = Table::of(path, opened, options)?;
+        table.flatten();
         let columns = columns::choose(&table.layout, &table.sample.iter().collect::<Vec<_>>(), options)?;
         if !table.layout.has_names() {
             table.layout.columns[columns.text] = "text".to_owned();
@@ -73,12 +76,12 @@ impl Source {
             }
         }
         let source = Source { table, columns };
-        if options.require_text && !options.skip_bad_rows && !options.faults_in_place {
+        if options.require_text && !options.skips_bad_rows() && !options.faults_in_place {
             // Better now than after half of the work.
             let label = source.columns.label.filter(|_| options.require_label);
             source.table.sample.iter().try_for_each(|row| {
                 source.check(row)?;
-                label.map_or(Ok(()), |label| source.check_label(row, label))
+                label.map_or(Ok(()), |label| source.label_of(row, label).map(drop))
             })?;
         }
         Ok(source)
@@ -132,7 +135,7 @@ impl Source {
             Format::PlainText => out.push_str(&tr!("; each line is a text", "。各行が 1 つのテキスト")),
             Format::FastText => out.push_str(&tr!("; the label is in front of each text", "。各テキストの前にラベル")),
             _ => {
-                let Columns { text, second, label, text_why, label_why, beside } = &self.columns;
+                let Columns { text, second, label, text_why, label_why, beside, next } = &self.columns;
                 let title = layout.column_title(*text);
                 match second.map(|second| layout.column_title(second)) {
                     None => out.push_str(&tr!("; text = {title} ({text_why})", "。テキスト = {title}（{text_why}）")),
@@ -155,6 +158,7 @@ impl Source {
                     out.push_str(&tr!(", beside the text = {titles}", "、テキスト以外の列 = {titles}"));
                 }
                 out.push_str(&layout.not_used(&self.columns.in_use()));
+                out.push_str(&next_best(next));
             }
         }
         out
@@ -197,25 +201,59 @@ impl Source {
         self.table.check_text(record, Role::Text, column)
     }
 
-    /// Checks that a row has a label, and that it is a plain value.
-    pub(crate) fn check_label(&self, record: &Record, column: usize) -> Result<(), DataError> {
-        self.table.check_plain(record, Role::Label, column)?;
-        if !record.field(column).trim().is_empty() {
-            return Ok(());
+    /// The label of a row: a plain value, or the only one of a list, and none that stands for a missing one.
+    pub(crate) fn label_of<'a>(&self, record: &'a Record, column: usize) -> Result<Cow<'a, str>, DataError> {
+        let label = match only_label(self.layout(), record, column) {
+            Ok(label) => label,
+            Err(several) => {
+                let (place, found, labels) = (self.place(record.line), several.len(), listed(&several));
+                return Err(DataError::SeveralLabels { place, found, labels });
+            }
+        };
+        let is_list = record.value(&self.layout().columns[column]).is_some_and(serde_json::Value::is_array);
+        if !is_list {
+            self.table.check_plain(record, Role::Label, column)?;
+        }
+        let missing = Missing::of(&self.table.options);
+        if !missing.is_none(&label) {
+            return Ok(label);
         }
         let empty = match self.layout().format {
-            Format::FastText => lang().pick("no __label__ on the line", "__label__ のない行"),
-            _ => lang().pick("an empty field", "空欄"),
+            _ if !label.trim().is_empty() => {
+                let word = quoted(label.trim());
+                tr!(
+                    "{word}, which stands for a missing value (--missing none takes it as a class)",
+                    "欠損値を表す{word}（--missing none でクラス名として扱えます）"
+                )
+            }
+            Format::FastText => lang().pick("no __label__ on the line", "__label__ のない行").to_owned(),
+            _ => lang().pick("an empty field", "空欄").to_owned(),
         };
         let found = self.table.lacking(record, column, empty);
         Err(DataError::EmptyLabel { place: self.place(record.line), found })
+    }
+
+    /// Checks whether the label of a row is missing.
+    pub(crate) fn lacks_label(&self, record: &Record, column: usize) -> bool {
+        let missing = Missing::of(&self.table.options);
+        only_label(self.layout(), record, column).is_ok_and(|label| missing.is_none(&label))
+    }
+
+    /// The labels whose spellings are merged, if they are.
+    pub(crate) fn merges(&self) -> Option<&[String]> {
+        self.table.options.merges()
+    }
+
+    /// Which values stand for a missing one.
+    pub(crate) fn missing(&self) -> Missing {
+        Missing::of(&self.table.options)
     }
 
     /// The columns in no use that could be the label, by their first rows.
     pub(crate) fn could_be_labels(&self) -> Vec<String> {
         let (layout, rows) = (self.layout(), self.table.sample.iter().collect::<Vec<&Record>>());
         let could_be = |&column: &usize| {
-            let profile = Profile::of(layout, &rows, column);
+            let profile = Profile::of(layout, &rows, column, &Missing::of(&self.table.options));
             let labels: Vec<&str> =
                 rows.iter().map(|row| row.field(column).trim()).filter(|label| !label.is_empty()).collect();
             profile.is_label_like() && profile.distinct > 1 && LabelKind::of(&labels, false).is_none()
@@ -223,6 +261,14 @@ impl Source {
         let in_use = self.columns.in_use();
         let left = (0..layout.columns.len()).filter(|column| !in_use.contains(&Some(*column)));
         left.filter(could_be).map(|column| layout.column_title(column)).collect()
+    }
+}
+
+/// The readings that come next, as a description ends. Nothing if there is none.
+pub(crate) fn next_best(next: &[String]) -> String {
+    match next {
+        [] => String::new(),
+        next => tr!("; close to it: {}", "。次に確からしい読み方: {}", joined(next)),
     }
 }
 
@@ -284,7 +330,7 @@ impl Records {
                 self.done = true;
                 return Err(error);
             };
-            if self.source.table.options.skip_bad_rows {
+            if self.source.table.options.skips_bad_rows() {
                 self.leave_out(error)?;
                 continue;
             }

@@ -10,13 +10,13 @@ use super::error::{DataError, Place, Role};
 use super::excel::ExcelReader;
 use super::fasttext::FAST_TEXT_COLUMNS;
 use super::format::{Format, ReadOptions};
-use super::header::has_header;
 use super::json_array::Elements;
 use super::json_lines::kind;
 use super::limits::{MAX_COLUMNS, MAX_TEXT_BYTES};
+use super::look::header::{self, HeaderScore};
+use super::look::profile::nested_value;
 use super::open::{Content, Opened};
 use super::parquet::ParquetReader;
-use super::profile::nested_value;
 use super::reader::Reader;
 use super::record::{Layout, Record, Skipped};
 use crate::lang::lang;
@@ -27,6 +27,8 @@ use crate::tr;
 const SAMPLE_ROWS: usize = 1_000;
 /// Bytes of memory they may take.
 const SAMPLE_BYTES: usize = 16 << 20;
+/// Objects within objects whose values get columns.
+const DEPTH: usize = 5;
 /// Most rows of a sheet that are taken for a title above its table.
 const MOST_TITLES: usize = 10;
 
@@ -56,6 +58,10 @@ struct Origin {
     encoding: Option<&'static str>,
     /// The row of a sheet in which its table begins.
     first_row: u64,
+    /// True if what was decoded looks as if it was in another encoding.
+    is_garbled: bool,
+    /// True if the first row may well be what it was not taken for.
+    header_is_close: bool,
 }
 
 impl Table {
@@ -67,7 +73,7 @@ impl Table {
                 (Found { format: Format::Parquet, why, is_sure: true }, reader, None)
             }
             Content::Excel(file) => {
-                let reader = Reader::Excel(ExcelReader::open(path, file, options.sheet.as_deref())?);
+                let reader = Reader::Excel(ExcelReader::open(path, file, options)?);
                 let why = lang().pick("its first bytes", "先頭のバイトから");
                 (Found { format: Format::Excel, why, is_sure: true }, reader, None)
             }
@@ -87,6 +93,7 @@ impl Table {
             first.drop_titles(options);
         }
         let first_row = first.rows.front().map_or(1, |row| row.line);
+        let mut header_is_close = false;
         layout.columns = match &reader {
             Reader::JsonArray(reader) if reader.elements == Some(Elements::Objects) => {
                 layout.header = true;
@@ -94,7 +101,12 @@ impl Table {
             }
             Reader::JsonArray(reader) if reader.elements == Some(Elements::Texts) => vec!["text".to_owned()],
             Reader::Csv(_) | Reader::Tsv(_) | Reader::Excel(_) | Reader::JsonArray(_) => {
-                layout.header = first.has_header(0, options);
+                let score = first.header_score(0, options);
+                (layout.header, header_is_close) = (score.is_header(), score.is_close());
+                if score.is_open() && options.require_label && !options.faults_in_place {
+                    let fields = first.rows.front().map_or_else(String::new, |row| listed(&row.fields));
+                    return Err(DataError::OpenHeader { path: path.to_owned(), first: fields.into() });
+                }
                 let names = if layout.header { first.take_header() } else { None };
                 if first.rows.is_empty() && live_lines.is_some() {
                     // Of a stream the header has come and nothing else yet.
@@ -123,7 +135,8 @@ impl Table {
         for row in &mut sample {
             row.fill(&layout.columns);
         }
-        let origin = Origin { format_why, is_sure, gzip: opened.gzip, encoding: opened.encoding, first_row };
+        let (gzip, encoding, is_garbled) = (opened.gzip, opened.encoding, opened.is_garbled);
+        let origin = Origin { format_why, is_sure, gzip, encoding, first_row, is_garbled, header_is_close };
         Ok(Table {
             layout,
             options: options.clone(),
@@ -164,6 +177,34 @@ impl Table {
         true
     }
 
+    /// Gives the values inside objects columns of their own: a path such as `message.body` stands for each.
+    pub(crate) fn flatten(&mut self) {
+        let is_object = |key: &String| {
+            let mut values =
+                self.sample.iter().filter_map(|row| row.value(key)).filter(|value| !value.is_null()).peekable();
+            values.peek().is_some() && values.all(Value::is_object)
+        };
+        if !self.layout.columns.iter().any(is_object) {
+            return;
+        }
+        let mut columns: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
+        for key in &self.layout.columns {
+            if !is_object(key) {
+                columns.extend(seen.insert(key.clone()).then(|| key.clone()));
+                continue;
+            }
+            let mut paths = Vec::new();
+            for value in self.sample.iter().filter_map(|row| row.value(key)) {
+                paths_of(value, key, DEPTH, &mut paths);
+            }
+            columns.extend(paths.into_iter().filter(|path| seen.insert(path.clone())));
+        }
+        columns.truncate(MAX_COLUMNS);
+        self.layout.columns = columns;
+        self.sample.iter_mut().for_each(|row| row.fill(&self.layout.columns));
+    }
+
     /// The file and its format, in one line: `train.csv: CSV with a header, 2 columns (the file's name)`
     pub(crate) fn describe(&self) -> String {
         let Layout { path, format, header, columns } = &self.layout;
@@ -200,10 +241,31 @@ impl Table {
             Format::FastText | Format::PlainText => String::new(),
         };
         let gzip = if self.origin.gzip { lang().pick(", gzip", "、gzip") } else { "" };
-        let encoding =
-            self.origin.encoding.map_or(String::new(), |name| tr!(", decoded from {name}", "、{name} から変換"));
+        let encoding = match (self.origin.encoding, self.origin.is_garbled) {
+            (None, _) => String::new(),
+            (Some(name), false) => tr!(", decoded from {name}", "、{name} から変換"),
+            (Some(name), true) => tr!(
+                ", decoded from {name}, which gives odd characters: check --encoding",
+                "、{name} から変換しましたが、文字化けのようです。--encoding を確認してください"
+            ),
+        };
         let (path, why) = (path.display(), self.origin.format_why);
-        tr!("{path}: {format}{shape}{gzip}{encoding} ({why})", "{path}: {format}{shape}{gzip}{encoding}（{why}）")
+        let close = match (self.origin.header_is_close, header) {
+            (false, _) => String::new(),
+            (true, true) => {
+                tr!("; the first row may also be data (--header no)", "。1 行目はデータかもしれません（--header no）")
+            }
+            (true, false) => {
+                tr!(
+                    "; the first row may also name the columns (--header yes)",
+                    "。1 行目は見出しかもしれません（--header yes）"
+                )
+            }
+        };
+        tr!(
+            "{path}: {format}{shape}{gzip}{encoding} ({why}){close}",
+            "{path}: {format}{shape}{gzip}{encoding}（{why}）{close}"
+        )
     }
 
     /// What a JSON file is an array of.
@@ -280,12 +342,22 @@ impl Table {
     pub(crate) fn check_plain(&self, record: &Record, role: Role, column: usize) -> Result<(), DataError> {
         match nested_value(&self.layout, record, column) {
             None => Ok(()),
-            Some(value) => Err(DataError::Nested {
-                place: self.place(record.line),
-                role,
-                column: self.layout.columns[column].clone(),
-                found: kind(value),
-            }),
+            Some(value) => {
+                let (column, flag) = (self.layout.columns[column].clone(), role.flag());
+                let inner = value.as_object().and_then(|object| object.keys().next());
+                let advice = match inner {
+                    Some(key) => tr!(
+                        "name a value in it by its path, as {flag} {column}.{key}, or choose another column with {flag}",
+                        "{flag} {column}.{key} のようにパスで中の値を指定するか、{flag} で別の列を選んでください"
+                    ),
+                    None => tr!(
+                        "flatten it, or choose another column with {flag}",
+                        "平らな値にするか、{flag} で別の列を選んでください"
+                    ),
+                };
+                let place = self.place(record.line);
+                Err(DataError::Nested { place, role, column: column.into(), found: kind(value), advice: advice.into() })
+            }
         }
     }
 }
@@ -336,16 +408,20 @@ impl Sample {
     }
 
     /// Whether the row at `at` names the columns of those below it.
-    fn has_header(&self, at: usize, options: &ReadOptions) -> bool {
+    fn header_score(&self, at: usize, options: &ReadOptions) -> HeaderScore {
         let below: Vec<&[String]> = self.rows.iter().skip(at + 1).map(|row| row.fields.as_slice()).collect();
-        self.rows.get(at).is_some_and(|row| has_header(&row.fields, &below, options))
+        header::score(self.rows.get(at).map_or(&[], |row| &row.fields), &below, options)
     }
 
     /// Leaves out what stands above a sheet's table: rows of a single value, above one that names columns.
     fn drop_titles(&mut self, options: &ReadOptions) {
         let filled = |row: &Record| row.fields.iter().filter(|value| !value.trim().is_empty()).count();
         let titles = self.rows.iter().take(MOST_TITLES + 1).take_while(|row| filled(row) == 1).count();
-        if titles == 0 || titles > MOST_TITLES || options.header.is_some() || !self.has_header(titles, options) {
+        if titles == 0
+            || titles > MOST_TITLES
+            || options.header.is_some()
+            || !self.header_score(titles, options).is_header()
+        {
             return;
         }
         for _ in 0..titles {
@@ -363,7 +439,7 @@ impl Sample {
 /// Counts a row error if rows may be skipped, else gives the error back.
 pub(crate) fn skip(error: DataError, options: &ReadOptions, skipped: &mut Skipped) -> Result<(), DataError> {
     match error.row() {
-        Some(line) if options.skip_bad_rows => {
+        Some(line) if options.skips_bad_rows() => {
             skipped.add(line, error.to_string());
             Ok(())
         }
@@ -376,6 +452,17 @@ fn keys(rows: &VecDeque<Record>) -> Vec<String> {
     let mut seen = HashSet::new();
     let keys = rows.iter().filter_map(|row| row.object.as_ref()).flat_map(|object| object.keys());
     keys.filter(|key| seen.insert(key.as_str())).take(MAX_COLUMNS).cloned().collect()
+}
+
+/// The paths to the values inside an object that are no objects, in their order.
+fn paths_of(value: &Value, path: &str, depth: usize, found: &mut Vec<String>) {
+    match value.as_object().filter(|object| depth > 0 && !object.is_empty()) {
+        Some(object) => {
+            object.iter().for_each(|(key, value)| paths_of(value, &format!("{path}.{key}"), depth - 1, found))
+        }
+        None if value.is_null() || found.len() >= MAX_COLUMNS => {}
+        None => found.push(path.to_owned()),
+    }
 }
 
 /// Puts the keys of the object under `key` in its place.

@@ -1,13 +1,15 @@
 //! What is wrong with a file of labelled texts, and what to label next.
 //!
 //! [`examine`] judges every label by n-gram models that have not seen its text (K folds, dealt several times; equal texts share a fold), and finds
-//! those that are likely wrong by confident learning (Northcutt, Jiang & Chuang 2021). Beside that it looks for
+//! those that are likely wrong by confident learning (Northcutt, Jiang & Chuang 2021). It estimates how many of these are false
+//! alarms, and lists none where nearly all are. Beside that it looks for
 //! equal and nearly equal texts, texts that a test file shares with the training file, rows without a text or a label,
 //! scripts that few texts have, broken encodings, and lengths far from the rest. Of unlabelled texts it chooses those of
 //! which the models are least sure.
 //!
 //! The same rows, options and build give the same results, for any number of threads.
 
+mod alarms;
 mod confident;
 mod duplicates;
 mod encoding;
@@ -29,7 +31,7 @@ pub use names::OddLabel;
 pub use next::Next;
 pub use wrong::{Doubt, Noise, PairNoise};
 
-use crate::data::Example;
+use crate::data::{Example, label_key};
 use crate::{Result, pair, sorting, tr};
 use out_of_fold::OutOfFold;
 use shingles::{Shingling, near_pairs};
@@ -76,7 +78,7 @@ pub struct Checkup {
     pub labels: Vec<String>,
     /// The label of each row.
     pub given: Vec<u32>,
-    /// Labels that are likely wrong, the most suspicious first.
+    /// Labels that are likely wrong, the most suspicious first; none where the judge is [too weak](Noise::is_weak).
     pub doubts: Vec<Doubt>,
     /// All rows whose label could be judged, the most suspicious first.
     pub ranking: Vec<usize>,
@@ -115,7 +117,10 @@ pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Resu
     let leaks = duplicates::leaks(&all, texts.len(), &near);
     let by_others = OutOfFold::fit(&texts, &answers, labels.len(), options, observe)?;
     let odd_labels = names::odd(&labels, &answers, &texts);
-    let wrong::Judged { doubts, ranking, noise } = wrong::judge(&by_others, &texts, &answers, &near, &odd_labels);
+    let wrong::Judged { mut doubts, ranking, noise } = wrong::judge(&by_others, &texts, &answers, &near, &odd_labels);
+    // Another spelling is no other label: it is among the odd ones.
+    let keys: Vec<String> = labels.iter().map(|label| label_key(label)).collect();
+    doubts.retain(|doubt| keys[doubt.label as usize] != keys[doubt.likely as usize]);
     let next = match &given.unlabelled {
         None => Vec::new(),
         Some(unlabelled) => {

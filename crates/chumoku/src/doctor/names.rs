@@ -1,6 +1,6 @@
 //! Labels that are odd as such: of one text alone, or nearly another's name.
 
-use crate::data::normalise;
+use crate::data::{label_key, normalise};
 use crate::lang::wording::nearest;
 use crate::sorting;
 use std::collections::BTreeSet;
@@ -27,8 +27,7 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
             of_label[answer as usize].insert(normalise(text));
         }
     }
-    let key = |label: &String| normalise(label).split_whitespace().collect::<String>();
-    let keys: Vec<String> = labels.iter().map(key).collect();
+    let keys: Vec<String> = labels.iter().map(|label| label_key(label)).collect();
     let oddity = |label: usize| {
         let single = of_label[label].len() < 2;
         let mut others: Vec<usize> = (0..labels.len()).filter(|&other| rows[other] > rows[label]).collect();

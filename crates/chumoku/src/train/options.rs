@@ -4,6 +4,8 @@ use super::adjust::Adjusted;
 use super::class_weights::ClassWeights;
 use super::crew::Crew;
 use super::plan::Freeze;
+use super::source::Source;
+use crate::decision::Optimize;
 use crate::nn::{Network, PositionKind};
 use crate::text::Unit;
 use chumoku_kernels::Precision;
@@ -30,6 +32,9 @@ pub struct TrainOptions {
     /// How much the rows of each class count, of a classifier of one class a text; if absent, rare classes count more to the
     /// network where classes are unbalanced.
     pub class_weights: Option<ClassWeights>,
+    /// The figure that answers of a classifier of one class a text are chosen for on the validation rows; if absent, the
+    /// answer is the most probable class.
+    pub optimize: Option<Optimize>,
     /// Settings of a classifier that are otherwise chosen from the data.
     pub set: Adjusted,
     /// What tokens are; chosen from the data if absent.
@@ -50,6 +55,8 @@ pub struct TrainOptions {
     /// A text whose attention is recorded before training and after each epoch, in `log.jsonl`; of a translator a source
     /// and its translation with a tab between them. Does not change results.
     pub watch: Option<String>,
+    /// The files of the rows, of a translator or a language model, which its folder remembers. Does not change results.
+    pub source: Option<Source>,
     /// This process's part in a run that several processes share; alone if absent. Does not change results.
     pub crew: Option<Crew>,
 }
@@ -64,6 +71,7 @@ impl Default for TrainOptions {
             from: None,
             freeze: None,
             class_weights: None,
+            optimize: None,
             set: Adjusted::default(),
             tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
@@ -73,6 +81,7 @@ impl Default for TrainOptions {
             resume: false,
             checkpoint_every: Duration::from_secs(30),
             watch: None,
+            source: None,
             crew: None,
         }
     }

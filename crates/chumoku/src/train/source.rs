@@ -1,8 +1,10 @@
 //! What a folder remembers of the files that its model was trained on, so that they can be read again.
 
 use crate::data::{Format, LabelOptions, ReadOptions};
+use crate::model_folder::{METRICS, place_of};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 /// The files of one training, and how they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +13,12 @@ use std::path::Path;
 pub struct Source {
     /// The training file, as it was named.
     pub train: String,
+    /// Further training files, whose rows come after those of the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// True if the training rows came through a pipe and cannot be read again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_piped: bool,
     /// The validation file, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid: Option<String>,
@@ -31,6 +39,15 @@ pub struct Source {
     find_delimiter: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     skip_bad_rows: bool,
+    /// True if the first row names the columns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header: Option<bool>,
+    /// The values that mean that there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<Vec<String>>,
+    /// True if labels in several spellings were merged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    merge_labels: bool,
     /// Columns that are a label each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<String>,
@@ -45,6 +62,8 @@ impl Source {
         let name = |path: &Path| path.to_string_lossy().into_owned();
         Source {
             train: name(train),
+            also: Vec::new(),
+            is_piped: !options.kept.is_empty(),
             valid: valid.map(name),
             test: test.map(name),
             text: options.text.clone(),
@@ -54,8 +73,42 @@ impl Source {
             format: options.format,
             find_delimiter: options.find_delimiter,
             skip_bad_rows: options.skip_bad_rows,
+            header: options.header,
+            missing: options.missing.clone(),
+            merge_labels: options.merge_labels.is_some(),
             labels: Vec::new(),
             separator: None,
+        }
+    }
+
+    /// The same files, with further training files.
+    #[must_use]
+    pub fn with_files(self, also: &[PathBuf]) -> Source {
+        Source { also: also.iter().map(|path| path.to_string_lossy().into_owned()).collect(), ..self }
+    }
+
+    /// How the newest training file of a model was read; nothing if its folder does not say.
+    pub fn of_model(folder: &Path) -> Option<Source> {
+        let metrics = metrics(folder);
+        let files: Vec<Source> = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
+        files.into_iter().reduce(|before, source| source.or(&before))
+    }
+
+    /// The same files, read as those `before` where nothing was said of these.
+    #[must_use]
+    pub fn or(self, before: &Source) -> Source {
+        Source {
+            text: self.text.or_else(|| before.text.clone()),
+            label: self.label.or_else(|| before.label.clone()),
+            encoding: self.encoding.or_else(|| before.encoding.clone()),
+            sheet: self.sheet.or_else(|| before.sheet.clone()),
+            find_delimiter: if self.format.is_some() { self.find_delimiter } else { before.find_delimiter },
+            format: self.format.or(before.format),
+            skip_bad_rows: self.skip_bad_rows || before.skip_bad_rows,
+            header: self.header.or(before.header),
+            missing: self.missing.or_else(|| before.missing.clone()),
+            merge_labels: self.merge_labels || before.merge_labels,
+            ..self
         }
     }
 
@@ -80,9 +133,18 @@ impl Source {
         options.format = self.format;
         options.find_delimiter = self.find_delimiter;
         options.skip_bad_rows = self.skip_bad_rows;
+        options.header = self.header;
+        options.missing.clone_from(&self.missing);
+        options.merge_labels = self.merge_labels.then(Vec::new);
         options.require_text = true;
         options
     }
+}
+
+/// Reads the report of a folder; null if there is none.
+pub(super) fn metrics(folder: &Path) -> Value {
+    let bytes = std::fs::read(place_of(folder, METRICS)).ok();
+    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -187,6 +187,7 @@ pub fn train_translator(data: &PairParts, names: [String; 2], training: Training
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
         "left_out": left_out + valid_left_out,
         "data_sha256": data_sha256,
+        "files": options.source.as_slice(),
         "parameters": translator.num_parameters(),
         "steps": state.step,
         "epochs": state.epoch,
@@ -334,9 +335,9 @@ impl Trainable for Translate<'_> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan} {:?}", self.data_sha256(), self.hashes)
+        [self.data_sha256(), plan, format!("{:?}", self.hashes)]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

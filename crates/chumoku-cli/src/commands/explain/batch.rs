@@ -2,19 +2,19 @@
 
 use super::model::{Explainer, Model};
 use super::{
-    attention_flag, figure, figure_of_alignment, ngrams, place_in, place_in_alignment, tagged, with_attention,
+    attention_flag, figure, figure_of_alignment, ngrams, place_in, place_in_alignment, rows, tagged, with_attention,
 };
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::{Explain, View};
-use crate::commands::columns::{tell_of_missing, with_values};
+use crate::args::{DataFormat, Explain, View};
+use crate::commands::columns::{asked_of, tell_of_missing, with_values};
 use crate::commands::pictures::Outcome;
 use crate::commands::{load, model_name, pairs};
+use crate::output::OutputPath;
 use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
-use chumoku::lang::system;
-use chumoku::{ModelKind, NgramClassifier, TextTagger, TextTranslator, tr};
+use chumoku::{ModelKind, NgramClassifier, SideColumn, TextTagger, TextTranslator, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
@@ -26,6 +26,49 @@ enum Of {
     Ngrams(&'static NgramClassifier),
     Translator(&'static TextTranslator),
     Tagger(&'static TextTagger, Option<[usize; 2]>),
+}
+
+/// The texts of a file with their lines: of a table its rows, else each line that is not blank.
+fn texts(
+    args: &Explain,
+    input: &Path,
+    (reads_pairs, columns): (bool, &[SideColumn]),
+) -> anyhow::Result<Vec<(u64, String)>> {
+    // A list of texts is no table, however many commas are in them.
+    let is_list = input.extension().is_none_or(|extension| extension == "txt" || extension == "text");
+    let is_list = is_list && args.reading.flag().is_none();
+    let mut reading = args.reading.clone();
+    if is_list {
+        tell_of_missing(columns, &args.set)?;
+        reading.format = Some(DataFormat::Text);
+    } else {
+        reading.beside = asked_of(columns, &args.set)?;
+    }
+    let source = rows::open(&reading, input, reads_pairs && !is_list)?;
+    let columns_of_text = source.columns().clone();
+    let (mut texts, mut records) = (Vec::new(), source.records());
+    while let Some((record, fault)) = records.next_in_place()? {
+        let text = columns_of_text.text_of(&record);
+        match fault {
+            _ if text.trim().is_empty() => continue,
+            Some(fault) => return Err(fault.into()),
+            None => {}
+        }
+        let text = match is_list {
+            true => with_values(&pairs::of_line("--input", &text, reads_pairs)?, columns, &args.set)?,
+            false => text.into_owned(),
+        };
+        texts.push((record.line, text));
+    }
+    if texts.is_empty() {
+        let problem = tr!(
+            "{}: no text in it; expected one a line",
+            "{}: テキストがありません。1 行に 1 つ書いてください",
+            input.display()
+        );
+        return Err(Usage(problem).into());
+    }
+    Ok(texts)
 }
 
 /// A picture for each line of a file.
@@ -45,37 +88,15 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             with_attention(&args.model)?;
         }
     }
-    let bytes = match input.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(input),
-    };
-    let bytes = bytes.map_err(|error| {
-        let (input, error) = (input.display(), system(&error));
-        Usage(tr!(
-            "reading {input}: {error}; expected one text a line, in UTF-8",
-            "{input} を読めません: {error}。1 行に 1 つのテキストを UTF-8 で書いてください"
-        ))
-    })?;
-    let lines = bytes.lines().enumerate().map(|(index, line)| (index + 1, line));
-    let texts: Vec<(usize, &str)> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
-    if texts.is_empty() {
-        let problem = tr!(
-            "{}: no text in it; expected one a line",
-            "{}: テキストがありません。1 行に 1 つ書いてください",
-            input.display()
-        );
-        return Err(Usage(problem).into());
-    }
     let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
     for folder in folders.into_iter().flatten() {
-        std::fs::create_dir_all(folder).map_err(|source| DataError::Output {
-            path: folder.clone(),
+        std::fs::create_dir_all(folder.as_path()).map_err(|source| DataError::Output {
+            path: folder.as_path().to_owned(),
             doing: "creating the folder",
             source,
         })?;
     }
     let fonts = args.pictures.fonts()?;
-    let digits = texts.len().to_string().len().max(3);
     let name = model_name(&args.model);
     let of = match kind {
         ModelKind::Translator => Of::Translator(load::translator(&args.model, args.precision)?),
@@ -95,23 +116,25 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         Of::Ngrams(model) => model.columns(),
         Of::Translator(_) | Of::Tagger(..) => &[],
     };
-    tell_of_missing(columns, &args.set)?;
+    let reads_pairs = match &of {
+        Of::Network(model, _) => model.reads_pairs(),
+        Of::Ngrams(model) => model.config().reads_pairs(),
+        Of::Translator(_) | Of::Tagger(..) => false,
+    };
+    let texts = texts(args, input, (reads_pairs, columns))?;
     let of_text = |text: &str| -> anyhow::Result<Figure> {
         match &of {
             Of::Network(model, place) => {
-                let text = pairs::of_line("--input", text, model.reads_pairs())?;
-                let text = with_values(&text, model.columns(), &args.set)?;
-                let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
-                let mut explanation = explainer.explain(text.as_ref())?;
+                let (method, label) = (args.method, args.of_label.as_deref());
+                let explainer = Explainer { model, target: None, name: name.clone(), method, label };
+                let mut explanation = explainer.explain(text)?;
                 if let (Model::Classifier(model), Some(View::Curves)) = (model, args.view) {
                     explanation.attribution.curves = Some(model.curves(&explanation)?);
                 }
                 figure(args, &explanation, *place, lang)
             }
             Of::Ngrams(model) => {
-                let text = pairs::of_line("--input", text, model.config().reads_pairs())?;
-                let text = with_values(&text, model.columns(), &args.set)?;
-                figure(args, &model.explain(text.as_ref(), &name)?, [0, 0], lang)
+                figure(args, &model.explain_label(text, &name, args.of_label.as_deref())?, [0, 0], lang)
             }
             Of::Tagger(model, place) => tagged::picture(args, (model, *place), text, lang),
             Of::Translator(translator) => {
@@ -121,11 +144,12 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             }
         }
     };
+    let digits = texts.len().to_string().len().max(3);
     let progress = Mutex::new(RowProgress::new());
-    let draw = |(index, (line, text)): (usize, &(usize, &str))| -> anyhow::Result<()> {
+    let draw = |(index, (line, text)): (usize, &(u64, String))| -> anyhow::Result<()> {
         let doing = || tr!("line {line} of {}", "{} の {line} 行目", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
-        let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
+        let place = |folder: &OutputPath, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         let mut outcome = Outcome::default();
         args.pictures.draw(&fonts, &scene, &mut outcome, place);
         // Whoever panicked while it was held only counted.

@@ -5,7 +5,7 @@ use crate::args::{Explain, Reading};
 use crate::commands::columns::{asked_of, tell_of};
 use crate::commands::pictures::{Outcome, terminal_options};
 use crate::commands::train::{labels, score};
-use crate::commands::{load, model_name, not_over, pairs, read_options};
+use crate::commands::{load, model_name, pairs, read_options};
 use crate::progress::tell;
 use crate::{ExitCode, Usage};
 use chumoku::answers::Predictor;
@@ -27,9 +27,6 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
         );
         return Err(Usage(problem).into());
     };
-    for read in [file, &args.model] {
-        not_over(read, [("--html", &args.html), ("--json", &args.json)])?;
-    }
     let (name, top) = (model_name(&args.model), args.of_errors.top());
     let mut progress = LeftOut::of_errors();
     let mut told = |done, all| progress.show(done, all);
@@ -59,7 +56,7 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
         outcome.write(path, || Ok(errors_to_html(&errors, lang)));
     }
     match &args.json {
-        Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{}", json())?,
+        Some(path) if path.is_standard_output() => writeln!(stdout(), "{}", json())?,
         other => {
             if let Some(path) = other {
                 outcome.write(path, || Ok(format!("{}\n", json())));
@@ -92,8 +89,10 @@ fn with_answers(args: &Explain) -> anyhow::Result<Predictor<'static>> {
 
 /// How the file is read, with the columns that the model reads.
 fn options_of(args: &Explain, model: Predictor<'_>, require_label: bool) -> anyhow::Result<ReadOptions> {
-    let reading = Reading { beside: asked_of(model.columns(), &args.set)?, ..args.of_errors.reading() };
-    read_options(&reading, require_label)
+    let reading = Reading { beside: asked_of(model.columns(), &args.set)?, ..args.reading.clone() };
+    let mut options = read_options(&reading, require_label)?;
+    options.merge_into(model.labels());
+    Ok(options)
 }
 
 /// Refuses rows that are pairs where the model reads texts, or the other way round, and says which values of columns cannot be read.
@@ -123,7 +122,8 @@ fn classes(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<
 
 /// The rows of a file with any number of labels each, all of which the model knows, with those above them in a tree.
 fn labelled(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<LabelledText>> {
-    let mut sets = labels::load(file, &options_of(args, model, false)?, &args.of_errors.several)?;
+    let mut sets =
+        labels::load(file, &options_of(args, model, false)?, &args.of_errors.several.options_like(&args.reading))?;
     if let Some(tree) = model.tree_of_labels() {
         for example in &mut sets.examples {
             example.labels.iter_mut().for_each(|label| *label = tree.tidy(label));

@@ -3,7 +3,7 @@
 use super::model::{Model, with_attention};
 use super::rows::open;
 use super::show;
-use crate::args::Explain;
+use crate::args::{Explain, Reading};
 use crate::report::{fit, wrap};
 use crate::{ExitCode, Usage};
 use chumoku::explain::{Faith, Faithfulness, Mean, shorten};
@@ -13,7 +13,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
-    crate::commands::not_over(input, [("--json", &args.json)])?;
     let kind = with_attention(&args.model)?;
     let model = match Model::load(&args.model, args.precision)? {
         Model::Classifier(model) => model,
@@ -28,7 +27,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     };
     let reads_pairs = model.config().reads_pairs();
     let beside = crate::commands::columns::asked_of(model.config().columns(), &args.set)?;
-    let source = open(input, reads_pairs, beside)?;
+    let source = open(&Reading { beside, ..args.reading.clone() }, input, reads_pairs)?;
     let columns = source.columns().clone();
     let mut records = source.records();
     let mut texts = Vec::new();

@@ -6,9 +6,9 @@ use crate::args::{Explain, View};
 use crate::commands::pictures::{Shown, terminal_options};
 use crate::commands::stream::stream;
 use crate::commands::written::{Answering, Form};
-use crate::commands::{columns, load, model_name};
+use crate::commands::{columns, load, model_name, read_options};
 use crate::{ExitCode, Usage};
-use chumoku::data::{ReadOptions, is_conll, load_spans};
+use chumoku::data::{is_conll, load_spans};
 use chumoku::explain::{TaggedText, shorten};
 use chumoku::nn::EncoderConfig;
 use chumoku::{ModelKind, TextTagger, tr};
@@ -96,7 +96,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_tagged(&tagged, &terminal_options(lang)),
     };
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(shown_text) };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
     let page = || {
         let attention = model.attention(text, &name)?;
         Ok(tagged_to_html(&tagged, attention.as_ref().zip(place), lang))
@@ -110,15 +110,16 @@ pub(super) fn rows(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
     let (model, _) = checked(args)?;
     let name = model_name(&args.model);
     // What comes through a pipe can be read once, and has a text a line or row.
-    if input.is_file() && is_conll(input, &ReadOptions::default())? {
+    let options = read_options(&args.reading, false)?;
+    if input.is_file() && is_conll(input, &options)? {
         let mut out = stdout().lock();
-        for row in load_spans(input, &ReadOptions::default())?.examples {
+        for row in load_spans(input, &options)?.examples {
             writeln!(out, "{}", object(model.explain_row(&row, &name, &mut |_, _| {})?))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     let answering = of_rows(model, name);
-    stream(rows::open(input, false, Vec::new())?, answering.form, false, answering.answer)
+    stream(rows::open(&args.reading, input, false)?, answering.form, false, answering.answer)
 }
 
 /// How rows are explained.

@@ -4,7 +4,7 @@ use crate::args::{Model, TaskName, Train};
 use crate::progress::tell;
 use crate::report::{filled, fit, right};
 use crate::{Usage, harmless};
-use chumoku::data::{LabelOptions, ReadOptions, thousands};
+use chumoku::data::{Joined, LabelOptions, ReadOptions, thousands};
 use chumoku::lang::lang;
 use chumoku::lang::wording::listed;
 use chumoku::nn::Network;
@@ -102,6 +102,9 @@ pub(super) fn of(args: &mut Train) -> anyhow::Result<Option<(Known, TaskName)>> 
         known.set_hierarchy(&asked)?;
     }
     args.reading.beside = known.asked();
+    if let Some(folder) = &args.from {
+        args.reading.remember(folder);
+    }
     if known.tells == Tells::Spans || known.is_fine_tuned {
         return Ok(Some((known, task)));
     }
@@ -147,7 +150,7 @@ fn is_encoder_alone(args: &Train, known: Option<&Known>) -> anyhow::Result<bool>
 type Read<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
 
 /// The old rows, from files that `load` reads, and the new ones.
-pub(super) fn data<D: Rehearsal>(
+pub(super) fn data<D: Rehearsal<File: Joined>>(
     args: &Train,
     known: &Known,
     options: &ReadOptions,
@@ -245,7 +248,7 @@ fn added(known: &Known, data: &impl Rehearsal) -> String {
 }
 
 /// The rows that the model was trained on, in the parts that they were in: those of files, or what is `built_in`.
-fn old_rows<D: Rehearsal>(
+fn old_rows<D: Rehearsal<File: Joined>>(
     given: &[PathBuf],
     known: &Known,
     folder: &Path,
@@ -260,6 +263,7 @@ fn old_rows<D: Rehearsal>(
     if named == remembered {
         for (source, path) in sources.iter_mut().zip(given) {
             source.train = path.to_string_lossy().into_owned();
+            source.also.clear();
             // Where the files of held-out rows are gone, some rows of this one are held out in their place.
             for other in [&mut source.valid, &mut source.test] {
                 other.take_if(|name| !Path::new(name).is_file());
@@ -290,9 +294,13 @@ fn old_rows<D: Rehearsal>(
         .into());
     }
     let mut data: Option<D> = None;
+    let mut before: Option<Source> = None;
     for source in sources {
         let (mut options, written) = (source.options(), source.label_options());
         options.beside = known.asked();
+        // Later files were read like the first, except for options of their own.
+        options.remembered = before.as_ref().map(|before| Box::new(before.options()));
+        before = Some(before.map_or_else(|| source.clone(), |before| source.clone().or(&before)));
         let held_out = [&source.valid, &source.test].into_iter().flatten().find(|name| !Path::new(name).is_file());
         if let (true, Some(name)) = (given.is_empty() && Path::new(&source.train).is_file(), held_out) {
             let train = &source.train;
@@ -312,7 +320,10 @@ fn old_rows<D: Rehearsal>(
             }
             load(Path::new(name), &options, &written)
         };
-        let train = read(&source.train)?;
+        let mut train = read(&source.train)?;
+        for name in &source.also {
+            train.join(read(name)?);
+        }
         D::check_alike(&train, new)?;
         let [valid, test] = [&source.valid, &source.test].map(|name| name.as_deref().map(read).transpose());
         let files = SourceData::new(Some(source.clone()), train, [valid?, test?]);

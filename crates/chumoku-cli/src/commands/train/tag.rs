@@ -1,7 +1,7 @@
 //! Training a tagger.
 
 use super::classify::{scored_on, this_model};
-use super::{Session, further};
+use super::{Session, further, load_all};
 use crate::args::{Precision, Train};
 use crate::commands::read_options;
 use crate::progress::tell;
@@ -27,11 +27,11 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
         return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let train = load(path, &options)?;
+    let train = load_all(args, path, &options, load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = args.reading.kept.is_empty().then(|| Source::new(path, others, &options));
+    let source = Some(Source::new(path, others, &options).with_files(&args.more));
     let data: TaggerData = match known {
         Some(known) => {
             let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);

@@ -77,10 +77,27 @@ pub struct SpannedTexts {
 /// scheme than the others, each with its line.
 pub fn load_spans(path: &Path, options: &ReadOptions) -> Result<SpannedTexts, DataError> {
     let (lines, head) = open(path, options)?;
+    let options = &with_remembered(&head, options);
     match is_json(&head, options) {
         true => of_objects(path, lines, options),
         false => of_sentences(path, lines, &head, options),
     }
+}
+
+/// The options with the keys or columns of the training file, where the file begins with an object that has these keys, or
+/// they are numbers of columns.
+fn with_remembered(head: &str, options: &ReadOptions) -> ReadOptions {
+    let mut filled = options.clone();
+    let Some(of) = options.remembered() else { return filled };
+    let first = head.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let object = serde_json::from_str::<serde_json::Value>(first).ok();
+    let fits = |key: &&String| match &object {
+        Some(object) => object.get(key.as_str()).is_some(),
+        None => key.trim().parse::<usize>().is_ok_and(|n| n > 0 && n <= first.split_whitespace().count()),
+    };
+    filled.text = options.text.clone().or_else(|| of.text.as_ref().filter(fits).cloned());
+    filled.label = options.label.clone().or_else(|| of.label.as_ref().filter(fits).cloned());
+    filled
 }
 
 /// Whether a file, by its name or its first lines, has a word and its tag on each line.
@@ -126,7 +143,7 @@ fn of_objects(path: &Path, lines: LineReader, options: &ReadOptions) -> Result<S
     let mut reader = JsonReader::new(lines);
     let (mut rows, mut skipped) = (Vec::new(), Skipped::default());
     let mut leave_out = |error: DataError| match error.row() {
-        Some(line) if options.skip_bad_rows => {
+        Some(line) if options.skips_bad_rows() => {
             skipped.add(line, error.to_string());
             Ok(())
         }

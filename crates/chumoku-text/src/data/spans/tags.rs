@@ -99,21 +99,22 @@ impl Scheme {
             let has_outside = sentences.iter().flatten().any(|tag| tag == "O");
             return if has_outside { Scheme::Io } else { Scheme::Words };
         }
-        let (mut inside_first, mut begin_needed, mut begin_free) = (0, 0, 0);
+        let (mut inside_first, mut begin_free) = (0, 0);
         for sentence in sentences {
             let mut before = Tag { part: Part::Outside, kind: "" };
             for tag in sentence.iter().filter_map(|tag| Tag::with_prefix(tag)) {
                 match tag.part {
                     Part::End | Part::Single => return Scheme::Bioes,
                     Part::Inside if tag.begins_behind(before) => inside_first += 1,
-                    Part::Begin if before.part != Part::Outside && before.kind == tag.kind => begin_needed += 1,
+                    // IOB1 writes it where two spans of a kind meet, IOB2 everywhere.
+                    Part::Begin if before.part != Part::Outside && before.kind == tag.kind => {}
                     Part::Begin => begin_free += 1,
                     _ => {}
                 }
                 before = tag;
             }
         }
-        match begin_free == 0 && inside_first > begin_needed {
+        match inside_first > begin_free {
             true => Scheme::Iob1,
             false => Scheme::Iob2,
         }
@@ -177,6 +178,10 @@ mod tests {
         assert_eq!(scheme(&["B-a I-a O", "O B-b"]), Scheme::Iob2);
         assert_eq!(scheme(&["B-a I-a O", "O I-b"]), Scheme::Iob2);
         assert_eq!(scheme(&["I-a I-a O", "O I-b B-b"]), Scheme::Iob1);
+        assert_eq!(scheme(&["I-a B-a B-a O"]), Scheme::Iob1);
+        // One slip does not make another scheme of a file.
+        assert_eq!(scheme(&["I-a I-a O I-b", "I-b O I-a", "O B-a"]), Scheme::Iob1);
+        assert_eq!(scheme(&["B-a I-a O B-b", "B-b O B-a", "O I-a"]), Scheme::Iob2);
         assert_eq!(scheme(&["B-a E-a O"]), Scheme::Bioes);
         assert_eq!(scheme(&["U-a O", "B-a L-a"]), Scheme::Bioes);
         assert_eq!(scheme(&["PER PER O"]), Scheme::Io);

@@ -162,13 +162,13 @@ fn bad_json() {
     );
     assert_eq!(
         message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":[1,2]}}\n"), &labelled()),
-        "a.jsonl:2: reading the label: expected a string, number or true/false in “label”, found a list; flatten it, or \
-         choose another column with --label"
+        "a.jsonl:2: reading the label: expected one label, found 2 (“1”, “2”); train with --task labels to predict several, \
+         keep one for each text, or leave such rows out with --skip-bad-rows"
     );
     assert_eq!(
         message("a.jsonl", format!("{good}{{\"text\":{{\"en\":\"b\"}},\"label\":1}}\n"), &labelled()),
-        "a.jsonl:2: reading the text: expected a string, number or true/false in “text”, found an object; flatten it, or \
-         choose another column with --text"
+        "a.jsonl:2: reading the text: expected a string, number or true/false in “text”, found an object; name a \
+         value in it by its path, as --text text.en, or choose another column with --text"
     );
 }
 

@@ -81,6 +81,34 @@ fn the_first_sheet_is_read_unless_another_is_named() {
 }
 
 #[test]
+fn covers_before_the_table_are_passed_over() {
+    let table = |sheet: &mut Worksheet| {
+        write(sheet, &[&["text", "label"]]);
+        for row in 1..=12 {
+            sheet.write_string(row, 0, format!("some text {row}")).unwrap();
+            sheet.write_string(row, 1, ["x", "y"][row as usize % 2]).unwrap();
+        }
+    };
+    let title = |sheet: &mut Worksheet| write(sheet, &[&["Customer comments 2025"], &[], &["made by the shop"]]);
+    let facts = |sheet: &mut Worksheet| {
+        write(sheet, &[&["Project", "Reviews"], &["Author", "M. Meier"], &["Date", "2025-03-01"], &["Rows", "12"]]);
+    };
+    let folder = Folder::new();
+    for cover in [("Cover", &title as &dyn Fn(&mut Worksheet)), ("表紙", &facts), ("Sheet1", &title), ("Info", &facts)]
+    {
+        let (rows, description) = read(&folder, "a.xlsx", &book(&[cover, ("Data", &table)]), &labelled());
+        assert_eq!(rows.len(), 12, "{}", cover.0);
+        assert!(description.contains("sheet “Data” (one of 2, the first that holds a table"), "{description}");
+    }
+    // A first table stays the one that is read, also if another one is larger.
+    let (rows, _) = read(&folder, "a.xlsx", &book(&[("Data", &table), ("More", &reviews)]), &labelled());
+    assert_eq!(rows.len(), 12);
+    let named = ReadOptions { sheet: Some("Cover".into()), ..ReadOptions::default() };
+    let path = folder.file("a.xlsx", book(&[("Cover", &title), ("Data", &table)]));
+    assert_eq!(Source::open(&path, &named).unwrap().records().count(), 2);
+}
+
+#[test]
 fn values_are_as_people_see_them() {
     let folder = Folder::new();
     let fill = |sheet: &mut Worksheet| {

@@ -107,8 +107,8 @@ fn what_cannot_be_read_past_is_told_also_where_rows_are_left_out() {
             "a.json:3:1: reading a JSON array: expected the end of the file, found “[”",
         ),
         (
-            "{\"data\":\n[{\"text\":\"a\",\"label\":1}], \"n\": 1}",
-            "expected the end of an object with one key, found “,”",
+            "{\"data\":\n[{\"text\":\"a\",\"label\":1}], 7}",
+            "expected a colon behind a key that holds an array, found “7”",
         ),
     ];
     for (content, expected) in cases {

@@ -4,6 +4,7 @@ mod choosing;
 mod documents;
 mod errors;
 mod excel_files;
+mod first_look;
 mod formats;
 mod json_arrays;
 mod label_sets;

@@ -71,6 +71,17 @@ fn options() -> impl Strategy<Value = ReadOptions> {
             sheet: None,
             faults_in_place: header.is_none(),
             find_delimiter: skip_bad_rows,
+            missing: header.map(|given| if given { Vec::new() } else { vec!["b".to_owned()] }),
+            merge_labels: skip_bad_rows.then(Vec::new),
+            remembered: header.map(|_| {
+                Box::new(ReadOptions {
+                    text: Some("2".into()),
+                    label: Some("1".into()),
+                    encoding: Some("latin-1".into()),
+                    format: Some(Format::Csv { delimiter: ';' }),
+                    ..ReadOptions::default()
+                })
+            }),
             kept: Kept::default(),
         },
     )

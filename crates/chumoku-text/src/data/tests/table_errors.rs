@@ -128,8 +128,8 @@ fn missing_columns() {
     let numbers: String = (0..30).map(|i| format!("{i},{}\n", i * 2)).collect();
     assert_eq!(
         message("a.csv", numbers, &labelled()),
-        "a.csv: choosing the text column: expected a column of words, found only columns 1 to 2 (no names; the \
-         first row holds “0”, “0”); name one with --text NAME or number"
+        "a.csv: choosing the text column: expected a column of words, found only column 1 (numbers or signs), column 2 \
+         (numbers or signs); name one with --text NAME or number"
     );
 }
 
@@ -142,7 +142,7 @@ fn ambiguous_columns() {
     assert_eq!(
         message("a.csv", &content, &labelled()),
         "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “left”, \
-         column “right”; name one with --text NAME"
+         column “right”; name one with --text NAME, or two that belong together, as --text left,right"
     );
     let renamed = content.replace("gold", "kind").replace("left", "text");
     assert_eq!(
@@ -155,7 +155,7 @@ fn ambiguous_columns() {
     assert_eq!(
         message("a.csv", &twice, &options),
         "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “left”, \
-         column “left”; name one with --text NAME"
+         column “left”; name one by its number, as --text 1"
     );
 }
 

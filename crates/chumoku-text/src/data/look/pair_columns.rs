@@ -1,9 +1,11 @@
 //! Which columns hold the source and the target of pairs: as asked, else by their names, else by what the rows hold.
 
-use super::columns::{Chooser, as_asked, folded, its_name, named_role, the_only_other};
-use super::error::{DataError, Role};
-use super::format::ReadOptions;
-use super::record::{Layout, Record};
+use super::super::error::{DataError, Role};
+use super::super::format::ReadOptions;
+use super::super::record::{Layout, Record};
+use super::columns::Chooser;
+use super::names::{folded, named_role};
+use super::reasons::{as_asked, its_name, the_only_other};
 use crate::lang::lang;
 use crate::tr;
 
@@ -149,7 +151,9 @@ fn language(name: &str) -> Option<(String, usize)> {
 
 /// Chooses the columns of pairs: `--text` names the source, `--label` the target.
 pub(crate) fn choose_pair(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<PairColumns, DataError> {
-    let chooser = Chooser::new(layout, rows);
+    let chooser = Chooser::new(layout, rows, options);
+    let filled = chooser.with_remembered(options);
+    let options = filled.as_ref().unwrap_or(options);
     let source = options.text.as_deref().map(|wanted| chooser.asked(Role::Source, wanted)).transpose()?;
     let target = options.label.as_deref().map(|wanted| chooser.asked(Role::Target, wanted)).transpose()?;
     let Some(asked) = source.or(target) else {
@@ -218,7 +222,7 @@ fn by_name_or_content(chooser: &Chooser) -> Result<PairColumns, DataError> {
 /// Labels are few, repeated values, whatever their column is called. Without names that tell, the two columns must be
 /// text of like length, and no other may be named or look like a label.
 pub(crate) fn promised_pair(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Option<PairColumns> {
-    let chooser = Chooser::new(layout, rows);
+    let chooser = Chooser::new(layout, rows, options);
     let profiles = &chooser.profiles;
     let columns = choose_pair(layout, rows, options).ok()?;
     let (source, target) = (&profiles[columns.source], &profiles[columns.target]);

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::super::record::{Layout, Record};
 use super::label_kind::LabelKind;
+use super::missing::Missing;
+use super::names::names_identifier;
 use super::quantity::{Form, Quantity, number};
-use super::record::{Layout, Record};
 use crate::lang::wording::quoted;
 use crate::tr;
 
@@ -12,32 +14,29 @@ use crate::tr;
 const NEARLY_ALL: f64 = 0.8;
 
 /// Fewest different numbers (3): two are two classes.
-pub(super) const LEAST_NUMBERS: usize = 3;
+pub(crate) const LEAST_NUMBERS: usize = 3;
 
-/// The one column of numbers beside the text that is no numbering of the rows, if there is just one.
-pub(super) fn number_column(layout: &Layout, rows: &[&Record], texts: &[Option<usize>]) -> Option<usize> {
-    const NUMBERING: [&str; 7] = ["id", "no", "no.", "index", "number", "番号", "#"];
-    let is_number = |&column: &usize| {
-        let title = layout.columns.get(column).map_or("", String::as_str).trim().to_lowercase();
-        let fields: Vec<&str> =
-            rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()).collect();
-        let different: HashSet<&&str> = fields.iter().collect();
-        !texts.contains(&Some(column))
-            && !NUMBERING.contains(&title.as_str())
-            && !title.ends_with("_id")
-            && different.len() >= LEAST_NUMBERS
-            && fields.iter().filter(|field| number(field).is_some()).count() as f64 > NEARLY_ALL * fields.len() as f64
-            && LabelKind::of(&fields, false) != Some(LabelKind::Identifier)
-    };
-    let found: Vec<usize> = (0..layout.columns.len()).filter(is_number).collect();
-    let &[only] = &found[..] else { return None };
-    Some(only)
+/// Checks whether a column holds numbers that measure something: three or more different ones, and no numbering of the rows.
+pub(crate) fn measures(layout: &Layout, rows: &[&Record], column: usize, missing: &Missing) -> bool {
+    let fields = filled(rows, column, missing);
+    let different: HashSet<&&str> = fields.iter().collect();
+    let numbers = fields.iter().filter(|field| Quantity::of(field).is_some()).count();
+    let title = layout.columns.get(column).map_or("", String::as_str);
+    !(layout.has_names() && names_identifier(title))
+        && different.len() >= LEAST_NUMBERS
+        && numbers as f64 > NEARLY_ALL * fields.len() as f64
+        && LabelKind::of(&fields, false) != Some(LabelKind::Identifier)
+}
+
+/// The values of a column, without those that stand for none.
+pub(crate) fn filled<'a>(rows: &[&'a Record], column: usize, missing: &Missing) -> Vec<&'a str> {
+    rows.iter().map(|row| row.field(column).trim()).filter(|field| !missing.is_none(field)).collect()
 }
 
 /// Why the label column of some rows holds numbers to be predicted and not the names of classes, if it does: a measure, or a
 /// rating by its name.
-pub(super) fn looks_like_scores(layout: &Layout, rows: &[&Record], column: usize) -> Option<String> {
-    let fields: Vec<&str> = rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty()).collect();
+pub(crate) fn looks_like_scores(layout: &Layout, rows: &[&Record], column: usize, missing: &Missing) -> Option<String> {
+    let fields = filled(rows, column, missing);
     let mut form = Form::default();
     let alike = |field: &&str| Quantity::of(field).filter(|found| found.agrees(&mut form));
     let numbers: Vec<f64> = fields.iter().filter_map(alike).map(|found| found.value).collect();
@@ -60,20 +59,54 @@ pub(super) fn looks_like_scores(layout: &Layout, rows: &[&Record], column: usize
         });
     }
     let all = numbers.len() == fields.len();
+    let has_fractions = numbers.iter().any(|number| number.fract() != 0.0);
+    let nearly_all = numbers.len() * 10 >= fields.len() * 9;
+    if nearly_all && form.has_decimal_comma() && has_fractions {
+        let (title, first) = (layout.column_title(column), quoted(fields[0]));
+        return Some(tr!(
+            "{title} holds numbers with a decimal comma, such as {first}",
+            "{title}は小数点がコンマの数値（{first} など）"
+        ));
+    }
     (all && LabelKind::of(&fields, false) == Some(LabelKind::Measure))
         .then(|| tr!("{} holds a measure", "{}は数値", layout.column_title(column)))
 }
 
 /// Whether the labels of some rows are numbers throughout, and more than two.
-pub(super) fn are_all_numbers(rows: &[&Record], column: usize) -> bool {
-    let fields = rows.iter().map(|row| row.field(column).trim()).filter(|field| !field.is_empty());
-    let numbers: Option<HashSet<u64>> = fields.map(|field| number(field).map(f64::to_bits)).collect();
+pub(crate) fn are_all_numbers(rows: &[&Record], column: usize, missing: &Missing) -> bool {
+    let numbers: Option<HashSet<u64>> =
+        filled(rows, column, missing).into_iter().map(|field| number(field).map(f64::to_bits)).collect();
     numbers.is_some_and(|numbers| numbers.len() >= LEAST_NUMBERS)
 }
 
-fn is_rating_name(title: &str) -> bool {
-    const NAMES: [&str; 12] =
-        ["rating", "ratings", "stars", "star", "score", "scores", "grade", "評価", "評点", "点数", "星", "スコア"];
+/// Checks whether the name of a column is that of ratings.
+pub(crate) fn is_rating_name(title: &str) -> bool {
+    const NAMES: [&str; 24] = [
+        "rating",
+        "ratings",
+        "stars",
+        "star",
+        "score",
+        "scores",
+        "grade",
+        "grades",
+        "評価",
+        "評点",
+        "点数",
+        "星",
+        "スコア",
+        "note",
+        "noten",
+        "bewertung",
+        "sterne",
+        "punkte",
+        "punktzahl",
+        "nota",
+        "notas",
+        "puntuación",
+        "calificación",
+        "voto",
+    ];
     let title = title.trim().to_lowercase();
     let last = title.rsplit(['_', ' ', '-', '.']).next().unwrap_or_default();
     // No space stands between Japanese words.

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::profile::is_number;
+use super::quantity::{Form, Quantity};
 use crate::lang::wording::{joined, quoted};
 use crate::tr;
 
@@ -69,6 +70,10 @@ impl LabelKind {
         if !is_thin {
             return None;
         }
+        let mut form = Form::default();
+        if counts.keys().all(|label| Quantity::of(label).is_some_and(|found| found.agrees(&mut form))) {
+            return Some(LabelKind::Measure);
+        }
         let chars: usize = counts.keys().map(|label| label.chars().count()).sum();
         match () {
             () if chars > classes * LONG_LABEL => Some(LabelKind::Texts),
@@ -112,15 +117,59 @@ fn whole(label: &str) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
 }
 
-/// Whether a label is a day or a time, as in `2026-11-22`, `22.11.2026 07:30` or `2026年11月22日`.
-fn is_date(label: &str) -> bool {
-    let label = label.trim();
-    let digits = label.chars().filter(char::is_ascii_digit).count();
-    let between = label.chars().filter(|c| matches!(c, '-' | '/' | '.' | ':' | '年' | '月')).count();
+/// Names of months and days as dates have them, and what stands beside times.
+const DATE_WORDS: [&str; 26] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "sept",
+    "oct",
+    "nov",
+    "dec",
+    "am",
+    "pm",
+];
+
+/// Checks whether a field is a day or a time, as in `2026-11-22`, `22.11.2026 07:30`, `30-Jul-18` or `2026年11月22日`.
+pub(crate) fn is_date(field: &str) -> bool {
+    let field = field.trim();
+    if field.len() > 64 {
+        return false;
+    }
+    let digits = field.chars().filter(char::is_ascii_digit).count();
+    let between = field.chars().filter(|c| matches!(c, '-' | '/' | '.' | ':' | '年' | '月' | ' ' | ',')).count();
     let is_marked = |c: char| c.is_ascii_digit() || "-/.:+TZ 年月日時分秒".contains(c);
-    let parts = label.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    let fits = parts.clone().all(|part| part.len() <= 4 || label.contains(['T', ' ', '.']));
-    (4..=23).contains(&digits) && between >= 2 && parts.count() >= 3 && fits && label.chars().all(is_marked)
+    let parts = field.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    let fits = parts.clone().all(|part| part.len() <= 4 || field.contains(['T', ' ', '.']));
+    let marks = field.chars().filter(|c| matches!(c, '-' | '/' | '.' | ':' | '年' | '月')).count();
+    if (4..=23).contains(&digits) && marks >= 2 && parts.clone().count() >= 3 && fits && field.chars().all(is_marked) {
+        return true;
+    }
+    // A month or a half of the day in letters.
+    let mut words = field.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1).peekable();
+    words.peek().is_some()
+        && words.all(|word| DATE_WORDS.contains(&word.to_lowercase().as_str()))
+        && (3..=20).contains(&digits)
+        && between >= 2
+        && parts.clone().count() >= 2
+        && field.chars().all(|c| is_marked(c) || c.is_ascii_alphabetic() || c == ',')
 }
 
 /// Whether a label is a code: digits or hexadecimal among other characters, and no space.
@@ -146,6 +195,7 @@ mod tests {
         // Votes: many values, few rows each.
         assert_eq!(kind(5_000, |i| (i * i % 1_931).to_string()), Some(LabelKind::Measure));
         assert_eq!(kind(500, |i| format!("{:.2}", (i % 90) as f64 / 7.0)), Some(LabelKind::Measure));
+        assert_eq!(kind(300, |i| format!("{},{:02} €", i % 97, i % 100)), Some(LabelKind::Measure));
         // Ages: many rows each, but neither a numbering of classes nor asked for.
         assert_eq!(kind(9_000, |i| (18 + i % 70).to_string()), Some(LabelKind::Measure));
         assert_eq!(kind(300, |i| (100_000 + i).to_string()), Some(LabelKind::Identifier));
@@ -155,6 +205,8 @@ mod tests {
             kind(300, |i| format!("{}年{}月{}日", 2000 + i % 26, 1 + i % 12, 1 + i % 28)),
             Some(LabelKind::Dates)
         );
+        assert_eq!(kind(300, |i| format!("{}-Jul-{:02}", 1 + i % 31, i % 50)), Some(LabelKind::Dates));
+        assert_eq!(kind(300, |i| format!("May {}, {} 10:00 AM", 1 + i % 31, 1990 + i % 30)), Some(LabelKind::Dates));
         assert_eq!(kind(300, |i| format!("22.11.2026 07:{:02}:{:02}", i / 60, i % 60)), Some(LabelKind::Dates));
         assert_eq!(kind(100, |i| format!("This is what somebody wrote about visit {i}.")), Some(LabelKind::Texts));
         assert_eq!(

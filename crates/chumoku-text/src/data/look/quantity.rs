@@ -5,14 +5,14 @@ const LARGEST: f64 = 1e100;
 
 /// A number and how it is written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Quantity {
-    pub(super) value: f64,
+pub(crate) struct Quantity {
+    pub(crate) value: f64,
     form: Form,
 }
 
 /// How a number is written: what stands around it, and which sign parts whole from fraction, where that shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Form {
+pub(crate) struct Form {
     around: String,
     /// Whether nothing stands around it; of a column, around some of its numbers.
     is_bare: bool,
@@ -30,13 +30,23 @@ const LONGEST_UNIT: usize = 12;
 
 impl Form {
     /// Whether more is written than programs would write.
-    pub(super) fn is_more(&self) -> bool {
+    pub(crate) fn is_more(&self) -> bool {
         !self.around.is_empty() || self.decimal == Some(',')
+    }
+
+    /// Checks whether a currency or a unit stands beside numbers.
+    pub(crate) fn has_unit(&self) -> bool {
+        !self.around.is_empty()
+    }
+
+    /// Checks whether a comma parts whole from fraction.
+    pub(crate) fn has_decimal_comma(&self) -> bool {
+        self.decimal == Some(',')
     }
 
     /// Whether numbers of both forms may stand in one column: around them is the same, or nothing, and a comma means the same. Nothing goes
     /// with no unit that says how large a number is.
-    pub(super) fn goes_with(&self, other: &Form) -> bool {
+    pub(crate) fn goes_with(&self, other: &Form) -> bool {
         let around = [&self.around, &other.around];
         let unit = if around[0].is_empty() { around[1] } else { around[0] };
         let is_scale = SCALES.contains(&unit.trim_start_matches(['$', '€', '£', '¥', '￥']));
@@ -49,8 +59,9 @@ impl Form {
 
 impl Quantity {
     /// What a field says, if it is a number with at most a currency before it and a unit behind it.
-    pub(super) fn of(field: &str) -> Option<Quantity> {
+    pub(crate) fn of(field: &str) -> Option<Quantity> {
         let text: String = field.trim().chars().map(narrow).collect();
+        let text = without_gaps(&text);
         if let Some(value) = number(&text) {
             let decimal = text.contains('.').then_some('.');
             return Some(Quantity { value, form: Form { is_bare: true, decimal, ..Form::default() } });
@@ -74,7 +85,7 @@ impl Quantity {
     }
 
     /// Whether it is written as the numbers of its column before it are, whose form is kept.
-    pub(super) fn agrees(&self, form: &mut Form) -> bool {
+    pub(crate) fn agrees(&self, form: &mut Form) -> bool {
         let goes = self.form.goes_with(form);
         if form.around.is_empty() {
             form.around.clone_from(&self.form.around);
@@ -103,6 +114,13 @@ pub fn number(field: &str) -> Option<f64> {
     // "inf" and "nan" are words here.
     let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
     text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= LARGEST)
+}
+
+/// Reads a number with separators of thousands or a decimal comma, as spreadsheets write it: `1,200`, `1.200,50`, `12,5`.
+/// Returns its decimal sign too, if it has one.
+pub fn separated_number(field: &str) -> Option<(f64, Option<char>)> {
+    let found = Quantity::of(field).filter(|found| !found.form.has_unit())?;
+    Some((found.value, found.form.decimal))
 }
 
 /// Digits with points and commas in them, and which of both parts whole from fraction, where that shows: `1.5`, `1,5`, `1,200.50`,
@@ -135,6 +153,20 @@ fn are_groups(digits: &str, sign: char) -> bool {
         && groups[0].len() <= 3
         && !groups[0].starts_with('0')
         && groups[1..].iter().all(|group| group.len() == 3)
+}
+
+/// A text without the spaces and apostrophes that part thousands, as in `1 200` and `1'200`.
+fn without_gaps(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
+    let is_gap = |at: usize| {
+        matches!(chars[at], ' ' | '\u{a0}' | '\u{202f}' | '\u{2009}' | '\'' | '’')
+            && at > 0
+            && is_digit(at - 1)
+            && (1..=3).all(|ahead| is_digit(at + ahead))
+            && !is_digit(at + 4)
+    };
+    (0..chars.len()).filter(|&at| !is_gap(at)).map(|at| chars[at]).collect()
 }
 
 /// Full stars, with or without the empty ones.
@@ -193,6 +225,9 @@ mod tests {
             ("0,125", 0.125),
             ("-12,5", -12.5),
             ("3 / 5", 3.0),
+            ("1 200", 1200.0),
+            ("12\u{a0}345,50 €", 12345.5),
+            ("1'234'567", 1_234_567.0),
         ];
         for (field, expected) in cases {
             assert_eq!(Quantity::of(field).map(|found| found.value), Some(expected), "{field}");
@@ -216,6 +251,8 @@ mod tests {
             "5,",
             "1.2.3",
             "- 4",
+            "12 13",
+            "1 2000",
         ];
         for field in no_numbers {
             assert_eq!(Quantity::of(field), None, "{field}");

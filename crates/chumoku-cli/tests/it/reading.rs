@@ -1,0 +1,160 @@
+//! How files are read: flags that every command has, what a model remembers of its training file, and several files as one.
+
+use crate::common::Place;
+use serde_json::json;
+
+const WORDS: [&str; 6] =
+    ["kam kaputt an", "nie wieder", "sehr zufrieden damit", "schnelle Lieferung", "ganz in Ordnung", "leider zu klein"];
+
+/// Rows whose label the text tells.
+fn rows(n: usize) -> Vec<[String; 2]> {
+    let row = |i: usize| [format!("{} für Größe {i}", WORDS[i % 6]), ["ham", "spam"][i % 2].to_owned()];
+    (0..n).map(row).collect()
+}
+
+fn table(header: &str, rows: &[[String; 2]], write: impl Fn(&[String; 2]) -> String) -> String {
+    header.to_owned() + "\n" + &rows.iter().map(|row| write(row) + "\n").collect::<String>()
+}
+
+fn latin(text: &str) -> Vec<u8> {
+    text.chars().map(|c| u8::try_from(c as u32).expect("Latin-1")).collect()
+}
+
+const NGRAMS: [&str; 4] = ["--model", "ngrams", "--out", "model"];
+
+#[test]
+fn a_model_reads_files_as_its_training_file_was_read() {
+    let place = Place::new();
+    let all = rows(60);
+    let kaggle = table("v1,v2,,,", &all, |[text, label]| format!("{label},{text},,,"));
+    place.write("spam.csv", latin(&kaggle));
+    let read = ["--text", "v2", "--label", "v1", "--encoding", "latin-1"];
+    place.run(&[&["train", "spam.csv"], &read[..], &NGRAMS[..]].concat()).ok();
+    let predicted = place.run(&["predict", "model", "--input", "spam.csv", "--json"]).ok();
+    let lines = predicted.json_lines();
+    assert_eq!(lines.len(), 60, "{predicted:#?}");
+    assert!(lines[0]["v2"].as_str().is_some_and(|text| text.ends_with("für Größe 0")), "{:?}", lines[0]);
+    assert!(place.run(&["eval", "model", "spam.csv"]).ok().stderr.contains("decoded from windows-1252"));
+    let explained = place.run(&["explain", "model", "--input", "spam.csv", "--json", "-"]).ok();
+    assert_eq!(explained.json_lines().len(), 60);
+    place.run(&["explain", "model", "--errors", "spam.csv"]).ok();
+    // Files that are written otherwise are read too, and flags win.
+    place.write("other.csv", table("text,label", &all, |[text, label]| format!("{text},{label}")));
+    assert_eq!(place.run(&["predict", "model", "--input", "other.csv", "--json"]).ok().json_lines().len(), 60);
+    place.run(&["eval", "model", "other.csv"]).ok();
+    place.refuses(&["eval", "model", "spam.csv", "--encoding", "utf-8"], &["spam.csv", "expected UTF-8"]);
+    place.refuses(&["eval", "model", "other.csv", "--encoding", "latin-1"], &["other.csv", "found UTF-8"]);
+    // Rows to be answered keep their places, whatever training left out.
+    place.write("gaps.csv", table("text,label", &all[..4], |[text, label]| format!("{text},{label}")) + ",ham\n");
+    place.run(&["train", "other.csv", "--skip-bad-rows", "--model", "ngrams", "--out", "skipping"]).ok();
+    assert_eq!(place.run(&["predict", "skipping", "--input", "gaps.csv", "--json"]).ok().json_lines().len(), 5);
+}
+
+#[test]
+fn headers_are_said_and_remembered() {
+    let place = Place::new();
+    let all = rows(60);
+    place.write("a.tsv", all.iter().map(|[text, label]| format!("{text}\t{label}\n")).collect::<String>());
+    place.run(&[&["train", "a.tsv", "--header", "no"], &NGRAMS[..]].concat()).ok();
+    assert_eq!(place.json("model/metrics.json")["files"][0]["header"], json!(false));
+    let one = table("Ihre Nachricht\tArt", &[], |_| String::new());
+    place.write("b.tsv", one + &place.read("a.tsv"));
+    let with = place.run(&["predict", "model", "--input", "b.tsv", "--header", "yes", "--json"]).ok();
+    assert_eq!(with.json_lines().len(), 60);
+    assert_eq!(place.run(&["predict", "model", "--input", "b.tsv", "--json"]).ok().json_lines().len(), 61);
+    place.refuses(&["train", "a.tsv", "--header", "perhaps"], &["--header", "perhaps"]);
+}
+
+#[test]
+fn every_file_of_explain_has_the_flags_of_other_commands() {
+    let place = Place::new();
+    let all = rows(60);
+    place.write("a.csv", table("text,label", &all, |[text, label]| format!("{text},{label}")));
+    place.run(&[&["train", "a.csv"], &NGRAMS[..]].concat()).ok();
+    let odd = table("Nr;Antwort;Nachricht", &all, |[text, label]| format!("7;{label};{text}"));
+    place.write("odd.csv", latin(&odd));
+    let read =
+        ["--text", "Nachricht", "--label", "Antwort", "--encoding", "latin-1", "--delimiter", ";", "--header", "yes"];
+    let explain = |more: &[&str]| place.run(&[&["explain", "model"], more, &read[..]].concat());
+    explain(&["--errors", "odd.csv"]).ok();
+    assert_eq!(explain(&["--input", "odd.csv", "--json", "-"]).ok().json_lines().len(), 60);
+    let alone = explain(&["some text"]);
+    assert!(alone.code == 2 && alone.stderr.contains("--text is for the file of"), "{alone:#?}");
+}
+
+#[test]
+fn labels_in_several_spellings_are_named_and_merged() {
+    let place = Place::new();
+    let spelled = |[text, label]: &[String; 2], i: usize| {
+        let label = match i % 5 {
+            0 => label.to_uppercase(),
+            1 => format!("{}{}", label[..1].to_uppercase(), &label[1..]),
+            _ => label.clone(),
+        };
+        format!("{text},{label}\n")
+    };
+    let content: String = rows(90).iter().enumerate().map(|(i, row)| spelled(row, i)).collect();
+    place.write("a.csv", format!("text,label\n{content}"));
+    let run = place.run(&[&["train", "a.csv"], &NGRAMS[..]].concat()).ok();
+    assert!(run.stderr.contains("6 labels look like 2 ") && run.stderr.contains("--merge-labels"), "{run:#?}");
+    let merged = ["train", "a.csv", "--merge-labels", "--model", "ngrams", "--out", "merged"];
+    let run = place.run(&merged).ok();
+    assert!(!run.stderr.contains("look like"), "{run:#?}");
+    assert_eq!(place.json("merged/metrics.json")["labels"], json!(["ham", "spam"]));
+    // Files that are evaluated are read in the same way.
+    place.run(&["eval", "merged", "a.csv"]).ok();
+    // The doctor names the cause before its judgement.
+    let said = place.run(&["doctor", "a.csv"]).ok().stdout;
+    let cause = said.find("6 labels look like 2").unwrap_or_else(|| panic!("{said}"));
+    assert!(said.find("abel noise").or(said.find("abels are not judged")).is_some_and(|noise| cause < noise), "{said}");
+    assert!(!place.run(&["doctor", "a.csv", "--merge-labels"]).ok().stdout.contains("look like"));
+}
+
+#[test]
+fn several_training_files_are_read_in_the_order_given() {
+    let place = Place::new();
+    let all = rows(90);
+    let of = |rows: &[[String; 2]]| table("text,label", rows, |[text, label]| format!("{text},{label}"));
+    place.write("all.csv", of(&all));
+    place.write("a.csv", of(&all[..30]));
+    place.write("b.csv", of(&all[30..60]));
+    place.write("c.csv", table("label,text", &all[60..], |[text, label]| format!("{label},{text}")));
+    place.run(&["train", "a.csv", "b.csv", "c.csv", "--model", "ngrams", "--out", "parts"]).ok();
+    place.run(&["train", "all.csv", "--model", "ngrams", "--out", "whole"]).ok();
+    let hash = |model: &str| place.json(&format!("{model}/metrics.json"))["data_sha256"].clone();
+    assert_eq!(hash("parts"), hash("whole"));
+    assert_eq!(place.json("parts/metrics.json")["files"][0]["also"], json!(["b.csv", "c.csv"]));
+    // They are found again where the model is trained further.
+    place.write(
+        "new.csv",
+        of(&[["ganz neu und gut".into(), "ham".into()], ["ganz alt und dumm".into(), "spam".into()]]),
+    );
+    place.run(&["train", "new.csv", "--from", "parts", "--out", "further"]).ok();
+    place.write("d.csv", table("text,kind", &all[..9], |[text, label]| format!("{text},{label}")));
+    place.refuses(&["train", "a.csv", "d.csv"], &["d.csv", "expected the columns of a.csv", "“kind”"]);
+    place.refuses(&["train", "a.csv", "missing.csv"], &["missing.csv"]);
+}
+
+#[test]
+fn what_is_open_stops_with_the_flags_that_decide() {
+    let place = Place::new();
+    let all = rows(60);
+    let flags = table("text,urgent,billing,refund,queue", &all, |[text, label]| {
+        let n = text.len() + text.bytes().map(usize::from).sum::<usize>();
+        format!("{text},{},{},{},{label}", n % 2, n / 2 % 2, n / 4 % 2)
+    });
+    place.write("a.csv", flags);
+    let words = ["a.csv: choosing what to predict", "--label queue", "--labels urgent,billing,refund"];
+    place.refuses(&["train", "a.csv"], &words);
+    place.run(&[&["train", "a.csv", "--label", "queue"], &NGRAMS[..]].concat()).ok();
+    place.write(
+        "b.csv",
+        table("ticket_id,channel,category", &all, |[text, label]| {
+            let number = text.rsplit(' ').next().unwrap_or_default();
+            format!("TKT-{number:0>6},{},{label}", ["Chat", "Mail"][text.len() % 2])
+        }),
+    );
+    place.refuses(&["train", "b.csv"], &["b.csv: choosing the text column", "--text"]);
+    let said = place.run(&["train", "https://example.org/train.csv"]);
+    assert!(said.code == 2 && said.stderr.contains("download it first"), "{said:#?}");
+}

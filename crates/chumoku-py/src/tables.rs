@@ -1,0 +1,122 @@
+//! Files of labelled texts as the command reads them: the format, the columns and the task are found in the same way.
+
+use crate::pool;
+use crate::training::error;
+use chumoku::Error;
+use chumoku::data::{
+    DataFiles, Format, LabelOptions, ReadOptions, Task, load_label_sets, load_labelled, load_scores, recognise,
+};
+use chumoku::pair;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::path::{Path, PathBuf};
+
+/// How a file is read; what is `None` is found in the file.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Reading {
+    text: Option<String>,
+    label: Option<String>,
+    header: Option<bool>,
+    encoding: Option<String>,
+    delimiter: Option<char>,
+    sheet: Option<String>,
+    missing: Option<Vec<String>>,
+    separator: Option<char>,
+    task: Option<String>,
+    merge_labels: bool,
+    skip_bad_rows: bool,
+}
+
+/// The labels of texts.
+enum Labels {
+    Classes(Vec<String>),
+    Several(Vec<Vec<String>>),
+    Numbers(Vec<f64>),
+}
+
+/// The texts of a file with their labels, and how it was read.
+struct Table {
+    task: &'static str,
+    texts: Vec<String>,
+    labels: Labels,
+    description: String,
+}
+
+impl Reading {
+    fn options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.text.clone_from(&self.text);
+        options.label.clone_from(&self.label);
+        options.encoding.clone_from(&self.encoding);
+        options.sheet.clone_from(&self.sheet);
+        options.missing.clone_from(&self.missing);
+        options.header = self.header;
+        options.merge_labels = self.merge_labels.then(Vec::new);
+        options.skip_bad_rows = self.skip_bad_rows;
+        options.require_text = true;
+        options.format = self.delimiter.map(|delimiter| match delimiter {
+            '\t' => Format::Tsv,
+            delimiter => Format::Csv { delimiter },
+        });
+        options
+    }
+
+    fn read(&self, file: &Path) -> Result<Table, Error> {
+        let options = self.options();
+        let task = match self.task.as_deref() {
+            Some("classify") => Task::Classify,
+            Some("labels") => Task::Labels,
+            Some("score") => Task::Score,
+            _ if self.separator.is_some() => Task::Labels,
+            _ => recognise(&DataFiles::One(file.to_owned()), &options)?.task,
+        };
+        Ok(match task {
+            Task::Labels => {
+                let how = LabelOptions { separator: self.separator, ..LabelOptions::default() };
+                let sets = load_label_sets(file, &options, &how)?;
+                let (texts, labels) = sets.examples.into_iter().map(|example| (example.text, example.labels)).unzip();
+                Table { task: "labels", texts, labels: Labels::Several(labels), description: sets.description }
+            }
+            Task::Score => {
+                let scores = load_scores(file, &options)?;
+                let (texts, numbers) = scores.examples.into_iter().map(|example| (example.text, example.score)).unzip();
+                Table { task: "score", texts, labels: Labels::Numbers(numbers), description: scores.description }
+            }
+            // Files for other tasks have no labels: this reports which column is missing.
+            _ => {
+                let rows = load_labelled(file, &options)?;
+                let (texts, labels) = rows.examples.into_iter().map(|example| (example.text, example.label)).unzip();
+                Table { task: "classify", texts, labels: Labels::Classes(labels), description: rows.description }
+            }
+        })
+    }
+}
+
+/// The task of a file, its texts (or pairs), its labels, and how it was read, as `chumoku train` reads it.
+#[pyfunction]
+pub(crate) fn read_table<'py>(
+    py: Python<'py>,
+    file: PathBuf,
+    reading: &Bound<'py, PyAny>,
+) -> PyResult<(&'static str, Bound<'py, PyList>, Bound<'py, PyAny>, String)> {
+    let reading: Reading = reading.extract()?;
+    if let Some(task) = reading.task.as_deref().filter(|task| !["classify", "labels", "score"].contains(task)) {
+        return Err(PyValueError::new_err(format!("task: expected classify, labels or score, got {task:?}")));
+    }
+    let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| error(&failed))?;
+    let texts = PyList::empty(py);
+    for text in &table.texts {
+        match pair::parts(text) {
+            Some(both) => texts.append(both)?,
+            None => texts.append(text)?,
+        }
+    }
+    let labels = match table.labels {
+        Labels::Classes(labels) => labels.into_pyobject(py)?.into_any(),
+        Labels::Several(labels) => labels.into_pyobject(py)?.into_any(),
+        Labels::Numbers(numbers) => numbers.into_pyobject(py)?.into_any(),
+    };
+    Ok((table.task, texts, labels, table.description))
+}

@@ -1,0 +1,145 @@
+//! Several training files as one: their rows one after the other, if their columns agree.
+
+use std::path::{Path, PathBuf};
+
+use super::dataset::Dataset;
+use super::documents::Documents;
+use super::error::DataError;
+use super::format::{Format, ReadOptions};
+use super::label_sets::LabelSets;
+use super::pairs::PairDataset;
+use super::record::{Layout, Skipped};
+use super::scores::ScoredTexts;
+use super::source::Source;
+use super::spans::SpannedTexts;
+use crate::lang::lang;
+use crate::lang::wording::listed;
+use crate::tr;
+
+/// The rows of a file that takes those of further files.
+pub trait Joined: Sized {
+    /// Adds the rows of the next file.
+    fn join(&mut self, next: Self);
+}
+
+/// The name of several files in messages.
+fn both(first: &Path, next: &Path) -> PathBuf {
+    PathBuf::from(format!("{}{}{}", first.display(), lang().pick(", ", "、"), next.display()))
+}
+
+impl Skipped {
+    /// Adds the rows that another file left out.
+    fn join(&mut self, next: Skipped) {
+        self.count += next.count;
+        self.rows.extend(next.rows);
+        self.rows.truncate(Self::DESCRIBED);
+    }
+}
+
+macro_rules! joined {
+    ($($rows:ident),*) => {
+        $(impl Joined for $rows {
+            fn join(&mut self, next: Self) {
+                self.path = both(&self.path, &next.path);
+                self.examples.extend(next.examples);
+                self.skipped.join(next.skipped);
+            }
+        })*
+    };
+}
+
+joined!(Dataset, LabelSets, ScoredTexts);
+
+impl Joined for SpannedTexts {
+    fn join(&mut self, next: Self) {
+        self.path = both(&self.path, &next.path);
+        self.examples.extend(next.examples);
+        self.skipped.join(next.skipped);
+        self.notes.extend(next.notes);
+    }
+}
+
+impl Joined for Documents {
+    fn join(&mut self, next: Self) {
+        self.path = both(&self.path, &next.path);
+        self.texts.extend(next.texts);
+        self.skipped.join(next.skipped);
+    }
+}
+
+impl Joined for PairDataset {
+    fn join(&mut self, next: Self) {
+        self.pairs.extend(next.pairs);
+        self.skipped.join(next.skipped);
+    }
+}
+
+/// How further files are read beside a first one of labelled texts: by the columns that were chosen there.
+///
+/// # Errors
+///
+/// A file that cannot be read, or whose columns are others than those of the first.
+pub fn options_like(first: &Path, others: &[PathBuf], options: &ReadOptions) -> Result<ReadOptions, DataError> {
+    let mut options = options.clone();
+    if others.is_empty() {
+        return Ok(options);
+    }
+    let source = Source::open(first, &ReadOptions { pairs: true, ..options.clone() })?;
+    let (layout, columns) = (source.layout().clone(), source.columns());
+    if layout.has_names() {
+        let name = |column: usize| layout.columns[column].clone();
+        if options.text.is_none() {
+            options.text = Some(match columns.second {
+                Some(second) => format!("{},{}", name(columns.text), name(second)),
+                None => name(columns.text),
+            });
+        }
+        if options.label.is_none() {
+            options.label = columns.label.map(name);
+        }
+    }
+    for path in others {
+        let next = Source::open(path, &ReadOptions { pairs: true, require_label: false, ..options.clone() });
+        let found = match next {
+            Ok(next) if agree(&layout, next.layout()) => continue,
+            Ok(next) => described(next.layout()),
+            Err(DataError::NoSuchColumn { columns, .. }) => columns,
+            Err(error) => return Err(error),
+        };
+        return Err(DataError::OtherColumns {
+            path: path.clone(),
+            first: first.to_owned(),
+            expected: described(&layout).into(),
+            found: found.into(),
+        });
+    }
+    Ok(options)
+}
+
+/// Checks whether two files have the same columns, in any order where they have names.
+fn agree(first: &Layout, next: &Layout) -> bool {
+    let sorted = |layout: &Layout| {
+        let mut names: Vec<String> = layout.columns.iter().map(|name| name.trim().to_lowercase()).collect();
+        names.sort_unstable();
+        names
+    };
+    let lines = |layout: &Layout| matches!(layout.format, Format::FastText | Format::PlainText);
+    // Objects may lack keys that others have.
+    let are_objects = [first, next].iter().all(|layout| matches!(layout.format, Format::JsonLines | Format::Json));
+    match (first.has_names(), next.has_names()) {
+        (true, true) => are_objects || sorted(first) == sorted(next),
+        (false, false) => lines(first) == lines(next) && first.columns.len() == next.columns.len(),
+        _ => false,
+    }
+}
+
+/// The columns of a file, for a message.
+fn described(layout: &Layout) -> String {
+    match layout.has_names() {
+        true => listed(&layout.columns),
+        false => {
+            let n = layout.columns.len();
+            tr!("{n} without names", "名前のない {n} 列")
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Labels that differ only in letter case, width, white space or hyphens: `Ham`, `ham`, `HAM`, `ｈａｍ`.
+
+use std::collections::HashMap;
+
+use tokenizers::NormalizedString;
+
+use crate::lang::lang;
+use crate::lang::wording::{joined, quoted};
+use crate::tr;
+
+/// Groups of variants that a message names, and spellings of each.
+const NAMED: usize = 4;
+
+/// Spellings of what is probably one label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelVariants {
+    /// The most frequent spelling, with its rows.
+    pub kept: (String, usize),
+    /// The others with their rows, the most frequent first.
+    pub others: Vec<(String, usize)>,
+}
+
+/// Returns a key that all spellings of a label share.
+pub fn label_key(label: &str) -> String {
+    let mut text = NormalizedString::from(label.trim());
+    text.nfkc();
+    let lower = text.get().to_lowercase();
+    let chars: Vec<char> = lower.chars().collect();
+    let is_between = |at: usize| {
+        let neighbours = [at.checked_sub(1).and_then(|at| chars.get(at)), chars.get(at + 1)];
+        neighbours.iter().all(|c| c.is_some_and(|c| c.is_alphanumeric()))
+    };
+    // A hyphen in front of a number is its sign.
+    let words: String = chars
+        .iter()
+        .enumerate()
+        .map(|(at, &c)| if matches!(c, '-' | '_') && is_between(at) { ' ' } else { c })
+        .collect();
+    let trimmed = words.trim_matches(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | ';' | ':' | '"' | '\''));
+    // White space parts numbers, and words are known without it.
+    let mut key = String::with_capacity(trimmed.len());
+    for word in trimmed.split_whitespace() {
+        let parts_numbers = key.ends_with(|c: char| c.is_numeric()) && word.starts_with(|c: char| c.is_numeric());
+        if parts_numbers {
+            key.push(' ');
+        }
+        key.push_str(word);
+    }
+    // pandas writes whole numbers like this if some are missing.
+    match key.strip_suffix(".0").filter(|whole| !whole.is_empty() && whole.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some(whole) => whole.to_owned(),
+        None if key.is_empty() => label.trim().to_owned(),
+        None => key,
+    }
+}
+
+/// The labels that have several spellings, those with the most rows first.
+pub fn label_variants<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<LabelVariants> {
+    let mut counts: HashMap<&str, (usize, usize)> = HashMap::new();
+    for (at, label) in labels.into_iter().enumerate() {
+        counts.entry(label).or_insert((0, at)).0 += 1;
+    }
+    let mut groups: HashMap<String, Vec<(&str, usize, usize)>> = HashMap::new();
+    for (label, (count, first)) in counts {
+        groups.entry(label_key(label)).or_default().push((label, count, first));
+    }
+    let mut found: Vec<(usize, LabelVariants)> = Vec::new();
+    for mut spellings in groups.into_values().filter(|spellings| spellings.len() > 1) {
+        // The most frequent spelling stays. The first wins a tie.
+        spellings.sort_unstable_by_key(|&(_, count, first)| (std::cmp::Reverse(count), first));
+        let mut spellings = spellings.into_iter().map(|(label, count, first)| ((label.to_owned(), count), first));
+        let Some((kept, first)) = spellings.next() else { continue };
+        found.push((first, LabelVariants { kept, others: spellings.map(|(label, _)| label).collect() }));
+    }
+    let rows = |of: &LabelVariants| of.kept.1 + of.others.iter().map(|(_, count)| count).sum::<usize>();
+    found.sort_unstable_by_key(|(first, of)| (std::cmp::Reverse(rows(of)), *first));
+    found.into_iter().map(|(_, of)| of).collect()
+}
+
+/// Writes every label as the first of `known` that it is a variant of, else as its most frequent spelling.
+pub fn merge_labels<'a>(labels: impl IntoIterator<Item = &'a mut String>, known: &[String]) {
+    let mut labels: Vec<&mut String> = labels.into_iter().collect();
+    let variants = label_variants(labels.iter().map(|label| label.as_str()));
+    let mut spelling: HashMap<String, String> =
+        variants.into_iter().map(|of| (label_key(&of.kept.0), of.kept.0)).collect();
+    for label in known.iter().rev() {
+        spelling.insert(label_key(label), label.clone());
+    }
+    if spelling.is_empty() {
+        return;
+    }
+    for label in &mut labels {
+        if let Some(kept) = spelling.get(&label_key(label)).filter(|kept| *kept != *label) {
+            label.clone_from(kept);
+        }
+    }
+}
+
+/// Says which labels have several spellings; nothing if none has.
+pub fn describe_variants(variants: &[LabelVariants]) -> Option<String> {
+    let (first, spellings) = (variants.first()?, variants.iter().map(|of| 1 + of.others.len()).sum::<usize>());
+    let group = |of: &LabelVariants| {
+        let all = std::iter::once(&of.kept).chain(&of.others).take(2 * NAMED);
+        joined(&all.map(|(label, rows)| format!("{} {rows}", quoted(label))).collect::<Vec<_>>())
+    };
+    let mut named = vec![group(first)];
+    named.extend(variants[1..].iter().take(NAMED - 1).map(group));
+    let more = if variants.len() > NAMED { lang().pick("; …", "／…") } else { "" };
+    let (labels, named) = (variants.len(), named.join(lang().pick("; ", "／")));
+    Some(tr!(
+        "{spellings} labels look like {labels} in several spellings ({named}{more}); --merge-labels counts the spellings of one as one",
+        "{spellings} 個のラベルは {labels} 個のラベルの表記ゆれのようです（{named}{more}）。--merge-labels で同じラベルとして扱います"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_label_are_found_and_others_kept_apart() {
+        for (a, b) in [
+            ("Ham", "ham"),
+            ("HAM", "ham"),
+            ("spam ", "spam"),
+            ("ｈａｍ", "ham"),
+            ("ｽﾊﾟﾑ", "スパム"),
+            ("not_spam", "not spam"),
+            ("Not-Spam", "notspam"),
+            ("1.0", "1"),
+            ("spam.", "spam"),
+            ("very  good", "very good"),
+        ] {
+            assert_eq!(label_key(a), label_key(b), "{a} {b}");
+        }
+        for (a, b) in [("-1", "1"), ("C", "C++"), ("C#", "C"), ("1-0", "10"), ("1.5", "15"), ("+", "-"), ("a", "b")] {
+            assert_ne!(label_key(a), label_key(b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_most_frequent_spelling_stays_unless_another_is_known() {
+        let labels = ["Ham", "ham", "HAM", "ham", "spam", "Spam", "other"];
+        let found = label_variants(labels);
+        let of = |kept: (&str, usize), others: &[(&str, usize)]| LabelVariants {
+            kept: (kept.0.into(), kept.1),
+            others: others.iter().map(|&(label, rows)| (label.into(), rows)).collect(),
+        };
+        assert_eq!(found, [of(("ham", 2), &[("Ham", 1), ("HAM", 1)]), of(("spam", 1), &[("Spam", 1)])]);
+        let merged = |known: &[&str]| {
+            let mut labels = labels.map(String::from);
+            merge_labels(&mut labels, &known.iter().map(|label| (*label).to_owned()).collect::<Vec<_>>());
+            labels
+        };
+        assert_eq!(merged(&[]), ["ham", "ham", "ham", "ham", "spam", "spam", "other"]);
+        assert_eq!(merged(&["HAM", "Other"]), ["HAM", "HAM", "HAM", "HAM", "spam", "spam", "Other"]);
+        let said = describe_variants(&found).unwrap();
+        assert!(said.starts_with("5 labels look like 2 ") && said.contains("“ham” 2, “Ham” 1, “HAM” 1"), "{said}");
+        assert_eq!(describe_variants(&label_variants(["a", "b", "a"])), None);
+    }
+}

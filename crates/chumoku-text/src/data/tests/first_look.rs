@@ -1,0 +1,444 @@
+//! Messy tables: what is read, what comes next, and where reading stops with the flags that decide.
+
+use super::*;
+
+/// A line for each of `n` rows below a header.
+fn table(header: &str, n: usize, row: impl Fn(usize) -> String) -> String {
+    std::iter::once(header.to_owned()).chain((0..n).map(row)).map(|line| line + "\n").collect()
+}
+
+const WORDS: [&str; 7] = [
+    "kam kaputt an",
+    "nie wieder hier bestellt",
+    "sehr zufrieden mit der Ware",
+    "schnelle Lieferung und gut",
+    "war ganz in Ordnung",
+    "leider zu klein geraten",
+    "gern wieder, alles bestens",
+];
+
+fn words(i: usize) -> String {
+    format!("{} {i}", WORDS[i * 5 % 7].replace(',', ""))
+}
+
+/// Returns the task of a file and the reason, or the message of the error.
+fn look(name: &str, content: impl AsRef<[u8]>) -> Result<(Task, String), String> {
+    look_with(name, content, &ReadOptions::default())
+}
+
+fn look_with(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Result<(Task, String), String> {
+    let folder = Folder::new();
+    let files = DataFiles::One(folder.file(name, content));
+    let found = recognise(&files, options).map_err(|error| {
+        assert!(error.is_usage());
+        folder.message(&error)
+    })?;
+    Ok((found.task, found.why))
+}
+
+/// The names of text and label of a file, and its description.
+fn chosen(name: &str, content: impl AsRef<[u8]>) -> (String, String, String) {
+    let folder = Folder::new();
+    let source = Source::open(&folder.file(name, content), &ReadOptions { pairs: true, ..labelled() })
+        .unwrap_or_else(|error| panic!("{}", folder.message(&error)));
+    let layout = source.layout();
+    let title = |column: usize| layout.columns[column].clone();
+    (title(source.columns().text), source.columns().label.map(title).unwrap_or_default(), source.describe())
+}
+
+#[test]
+fn decimal_commas_are_numbers_and_lists_of_numbers_are_labels() {
+    for (name, header, number) in [
+        ("a.csv", "Kommentar;Note", &(|i: usize| format!("{},{}", 1 + i % 5, 5 * (i % 2))) as &dyn Fn(usize) -> String),
+        ("a.csv", "Text;Preis", &|i| format!("{},{:02}", 3 + i * 7 % 90, i * 13 % 100)),
+        ("a.tsv", "avis\tprix", &|i| format!("{},{}", i * 7 % 60, 1 + i * 3 % 9)),
+        ("a.csv", "Kommentar;Betrag", &|i| format!("{}.{:03},50", 1 + i % 7, 100 + i * 37 % 800)),
+    ] {
+        let between = if name == "a.tsv" { '\t' } else { ';' };
+        let content = table(header, 60, |i| format!("{}{between}{}", words(i), number(i)));
+        assert_eq!(look(name, &content).unwrap().0, Task::Score, "{header}");
+    }
+    // Remarks among them stay faults of their rows.
+    let remarks = table("Kommentar;Note", 60, |i| {
+        format!("{};{}", words(i), if i % 30 == 9 { "k.A.".into() } else { format!("{},5", 1 + i * 3 % 5) })
+    });
+    assert_eq!(look("a.csv", &remarks).unwrap().0, Task::Score);
+    // In quotes between commas.
+    let quoted = table("Kommentar,Note", 60, |i| format!("{},\"{},5\"", words(i), 1 + i * 3 % 5));
+    assert_eq!(look("a.csv", &quoted).unwrap().0, Task::Score);
+    // Each number of a list is a label, and stands once.
+    let lists = table("text\tlabels", 90, |i| {
+        format!("{}\t{}", words(i), ["27", "3,10", "2,14,27", "10", "3", "2,3", "14"][i % 7])
+    });
+    assert_eq!(look("a.tsv", &lists).unwrap().0, Task::Labels);
+    let pairs = table("text\tlabels", 90, |i| format!("{}\t{}", words(i), ["0", "0,3", "2,4", "4", "3", "0,2"][i % 6]));
+    assert_eq!(look("a.tsv", &pairs).unwrap().0, Task::Labels);
+    // Commas in texts do not part columns that semicolons part.
+    let content = table("Text, frei;Note", 30, |i| format!("{};{},5", words(i), i % 5));
+    let (text, label, said) = chosen("a.csv", content);
+    assert_eq!((text.as_str(), label.as_str()), ("Text, frei", "Note"), "{said}");
+}
+
+#[test]
+fn columns_of_properties_yield_to_a_label_and_both_are_named() {
+    let flags = |header: &str, label: &dyn Fn(usize) -> &'static str| {
+        table(header, 60, |i| format!("{},{},{},{},{}", words(i), i % 2, i / 2 % 2, i / 4 % 2, label(i)))
+    };
+    let content = flags("text,is_weekend,has_link,verified,priority", &|i| ["High", "Low"][i * 7 % 5 % 2]);
+    let (task, why) = look("a.csv", &content).unwrap();
+    assert_eq!(task, Task::Classify);
+    assert!(why.contains("label = column “priority”"), "{why}");
+    assert!(why.contains("--labels is_weekend,has_link,verified"), "{why}");
+    // The last column too, and with true and false.
+    let content = table("body,hasImage,isReply,isPinned,Dept", 60, |i| {
+        format!("{},{},{},{},{}", words(i), i % 2 == 0, i / 2 % 2 == 0, i / 4 % 2 == 0, ["Sales", "Care", "IT"][i % 3])
+    });
+    assert!(look("a.csv", &content).unwrap().1.contains("“Dept”"));
+    // Labels of their own beside a column of words may be either.
+    let content = flags("text,urgent,billing,spam,queue", &|i| ["front", "back"][i * 7 % 5 % 2]);
+    let said = look("a.csv", &content).unwrap_err();
+    for part in ["a.csv: choosing what to predict", "--label queue", "--labels urgent,billing,spam"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // Alone they are the labels, and many outweigh an attribute.
+    let content = table("id,comment_text,toxic,obscene,threat,insult", 60, |i| {
+        format!("{i:08x}00000000,{},{},{},{},{}", words(i), i % 2, i / 2 % 2, i / 4 % 2, i / 8 % 2)
+    });
+    assert_eq!(look("a.csv", &content).unwrap().0, Task::Labels);
+    // Each row with one of them has a class; yes and no are no labels of their own.
+    let content = table("text,sport,news,tech,shop", 60, |i| {
+        let one = |k| u8::from(i % 3 == k);
+        format!("{},{},{},{},{}", words(i), one(0), one(1), one(2), ["Ost", "West"][i / 3 % 2])
+    });
+    assert_eq!(look("a.csv", &content).unwrap().0, Task::Labels);
+    let content = table("text,photo,answered,mobile,team", 60, |i| {
+        let is = |n: usize| ["No", "Yes"][n % 2];
+        format!("{},{},{},{},{}", words(i), is(i), is(i / 2), is(i / 4), ["red", "blue", "green"][i % 3])
+    });
+    assert!(look("a.csv", &content).unwrap().1.contains("“team”"));
+    // One flag among attributes is the label or not: that is open.
+    let content = table("text,is_spam,country", 60, |i| format!("{},{},{}", words(i), i % 2, ["DE", "FR"][i / 3 % 2]));
+    let said = look("a.csv", &content).unwrap_err();
+    assert!(said.contains("“is_spam”") && said.contains("“country”") && said.contains("--label"), "{said}");
+}
+
+#[test]
+fn headers_of_forms_and_exports_are_seen() {
+    let forms = table("Timestamp\tYour message\tWhat kind?", 60, |i| {
+        format!("3/{}/2025 14:{:02}:05\t{}\t{}", 1 + i % 28, i % 60, words(i), ["spam", "ham"][i * 3 % 7 % 2])
+    });
+    let (text, label, said) = chosen("forms.tsv", &forms);
+    assert_eq!((text.as_str(), label.as_str()), ("Your message", "What kind?"), "{said}");
+    let folder = Folder::new();
+    let path = folder.file("forms.tsv", &forms);
+    let named = |header| ReadOptions { text: Some("2".into()), label: Some("3".into()), header, ..labelled() };
+    assert_eq!(load_labelled(&path, &named(None)).unwrap().labels(), ["ham", "spam"]);
+    assert_eq!(load_labelled(&path, &named(Some(true))).unwrap().labels(), ["ham", "spam"]);
+    assert_eq!(load_labelled(&path, &named(Some(false))).unwrap().labels(), ["What kind?", "ham", "spam"]);
+    for (header, row) in [
+        (
+            "How would you describe your last visit to our shop in a few words?,How satisfied are you overall?",
+            &(|i: usize| format!("{},{}", words(i), ["very", "fairly", "not at all"][i % 3]))
+                as &dyn Fn(usize) -> String,
+        ),
+        ("タイムスタンプ,ご意見をお聞かせください。,満足度", &|i| {
+            format!("2025/03/{:02} 10:00:00,とても良かったです {i}。,{}", 1 + i % 28, ["満足", "不満"][i % 2])
+        }),
+        ("Beschreibung des Vorfalls;Dringlichkeit", &|i| format!("{};{}", words(i), ["hoch", "mittel"][i % 2])),
+        ("mensaje,spam", &|i| format!("{},{}", words(i), ["spam", "ham"][i % 2])),
+    ] {
+        let (.., said) = chosen("a.csv", table(header, 40, row));
+        assert!(said.contains("with a header"), "{said}");
+    }
+    // Rows of data are no header.
+    for row in [
+        &(|i: usize| format!("{},{}", words(i), ["spam", "ham"][i % 2])) as &dyn Fn(usize) -> String,
+        &|i| format!("{i},{},{}", words(i), ["spam", "ham"][i % 2]),
+        &|i| format!("2025-03-{:02},{},{}", 1 + i % 28, words(i), ["spam", "ham"][i % 2]),
+        &|i| format!("{},{}", ["spam", "ham"][i % 2], words(i)),
+    ] {
+        let (.., said) = chosen("a.csv", table(&row(0), 40, |i| row(i + 1)));
+        assert!(said.contains("without a header"), "{said}");
+    }
+}
+
+#[test]
+fn almost_empty_columns_are_no_candidates() {
+    let content = table("v1,v2,,,", 80, |i| {
+        let more = if i % 40 == 7 { ",and the rest of a very long message that was cut in two," } else { ",," };
+        format!("{},{} more words here{more},", ["ham", "spam"][i * 3 % 7 % 2], words(i))
+    });
+    let (text, label, said) = chosen("spam.csv", content);
+    assert_eq!((text.as_str(), label.as_str()), ("v2", "v1"), "{said}");
+    let content = table("Class,Message,Unnamed: 2,Unnamed: 3", 80, |i| {
+        format!(
+            "{},{},{},",
+            ["ham", "spam"][i % 2],
+            words(i),
+            if i == 3 { "a stray and very long remark here" } else { "" }
+        )
+    });
+    let (text, label, said) = chosen("b.csv", content);
+    assert_eq!((text.as_str(), label.as_str()), ("Message", "Class"), "{said}");
+}
+
+#[test]
+fn identifiers_are_not_taken_for_the_text() {
+    for (header, id) in [
+        ("ticket_id,channel,category", &(|i: usize| format!("TKT-{i:06}")) as &dyn Fn(usize) -> String),
+        ("ref,channel,category", &|i| format!("AB{i:04}/X")),
+        ("uuid,channel,category", &|i| format!("{i:08x}-0000-4000-8000-00{i:08x}ff")),
+        ("mail,channel,category", &|i| format!("user{i}@example.org")),
+        ("注文番号,channel,category", &|i| format!("注文{i:05}")),
+        ("user id,channel,category", &|i| format!("{}{i}", ["anna", "bob", "carla", "dmitri"][i * 3 % 4])),
+    ] {
+        let content =
+            table(header, 60, |i| format!("{},{},{}", id(i), ["Chat", "Mail"][i / 2 % 2], ["refund", "bug"][i % 2]));
+        let said = look("a.csv", &content).unwrap_err();
+        for part in ["a.csv: choosing the text column", "identifiers", "“channel”", "--text"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    // A text beside them is found.
+    let content = table("id,note,kind", 60, |i| format!("A-{i:05},{},{}", words(i), ["x", "y"][i % 2]));
+    assert_eq!(chosen("a.csv", content).0, "note");
+    // A column named as the text is read, and so is the only column beside the label.
+    let codes = table("text,label", 60, |i| format!("AB{i:04},{}", ["x", "y"][i % 2]));
+    assert_eq!(chosen("a.csv", codes).0, "text");
+    let urls =
+        table("url,type", 60, |i| format!("http://x{}.org/{}{i},{}", i % 7, "p".repeat(i % 9), ["x", "y"][i % 2]));
+    assert_eq!(chosen("a.csv", urls).0, "url");
+}
+
+#[test]
+fn words_for_a_missing_value_are_no_classes() {
+    for word in ["NaN", "nan", "NULL", "null", "N/A", "?", "NA", "<NA>", "#N/A"] {
+        let content = table("text,label", 60, |i| format!("{},{}", words(i), ["x", "y", word][i % 3]));
+        let said = message("a.csv", &content, &labelled());
+        assert!(said.starts_with("a.csv:4") && said.contains(word) && said.contains("--missing none"), "{said}");
+        let folder = Folder::new();
+        let path = folder.file("a.csv", &content);
+        let dataset = load_labelled(&path, &skipping()).unwrap();
+        assert_eq!((dataset.labels(), dataset.skipped.count), (vec!["x".to_owned(), "y".to_owned()], 20));
+        let kept = ReadOptions { missing: Some(Vec::new()), ..labelled() };
+        assert_eq!(load_labelled(&path, &kept).unwrap().labels().len(), 3, "{word}");
+        let (_, gaps) = load_with_gaps(&path, &labelled()).unwrap();
+        assert!(gaps.len() == 20 && gaps.iter().all(|gap| gap.label.is_empty()), "{word}");
+    }
+    // Many data sets have the class `None`; an option makes it a missing value.
+    let content = table("text,stance", 60, |i| format!("{},{}", words(i), ["FAVOR", "AGAINST", "NONE"][i % 3]));
+    let folder = Folder::new();
+    let path = folder.file("a.csv", &content);
+    assert_eq!(load_labelled(&path, &labelled()).unwrap().labels().len(), 3);
+    let named = ReadOptions { missing: Some(vec!["none".into()]), ..skipping() };
+    assert_eq!(load_labelled(&path, &named).unwrap().labels().len(), 2);
+    // Numbers with gaps stay numbers.
+    let content = table("text,rating", 60, |i| format!("{},{}", words(i), ["1", "4.5", "?", "3"][i % 4]));
+    assert_eq!(look("a.csv", &content).unwrap().0, Task::Score);
+    let folder = Folder::new();
+    let scores = load_scores(&folder.file("a.csv", &content), &skipping()).unwrap();
+    assert_eq!((scores.examples.len(), scores.skipped.count), (45, 15));
+}
+
+#[test]
+fn lists_of_one_label_are_classes() {
+    let rows = |key: &str, labels: &dyn Fn(usize) -> String| {
+        (0..40)
+            .map(|i| format!("{{\"id\":{i},\"text\":\"{}\",\"{key}\":{}}}\n", words(i), labels(i)))
+            .collect::<String>()
+    };
+    for key in ["label", "labels", "kind"] {
+        let content = rows(key, &|i| format!("[\"{}\"]", ["ham", "spam"][i % 2]));
+        let (task, why) = look("a.jsonl", &content).unwrap();
+        assert_eq!(task, Task::Classify, "{key}: {why}");
+        let folder = Folder::new();
+        assert_eq!(load_labelled(&folder.file("a.jsonl", &content), &labelled()).unwrap().labels(), ["ham", "spam"]);
+        // Who asks for several labels gets lists.
+        let sets = load_label_sets(&folder.path("a.jsonl"), &labelled(), &LabelOptions::default()).unwrap();
+        assert_eq!(sets.examples[1].labels, ["spam"]);
+    }
+    let content = table("text\tlabel", 40, |i| format!("{}\t['{}']", words(i), ["ham", "spam"][i % 2]));
+    assert_eq!(look("a.tsv", &content).unwrap().0, Task::Classify);
+    assert_eq!(pairs(&Folder::new().file("a.tsv", &content), &labelled())[0].1, "ham");
+    // Texts that nobody has labelled yet lack one; two labels are two.
+    let content = rows("label", &|i| if i == 5 { "[]".into() } else { format!("[\"{}\"]", ["ham", "spam"][i % 2]) });
+    assert!(message("a.jsonl", &content, &labelled()).starts_with("a.jsonl:6"));
+    let content = rows("label", &|i| format!("[\"{}\"]", ["ham", "spam"][i % 2]))
+        + "{\"text\":\"one more\",\"label\":[\"ham\",\"spam\"]}\n";
+    let several = rows("label", &|i| [r#"["ham"]"#, r#"["ham","spam"]"#][i % 2].to_owned());
+    assert_eq!(look("a.jsonl", several).unwrap().0, Task::Labels);
+    let said = message("a.jsonl", content.repeat(30), &labelled());
+    assert!(said.starts_with("a.jsonl:41") && said.contains("--task labels"), "{said}");
+    // Brackets may belong to a name.
+    let content = table("text,label", 40, |i| format!("{},{}", words(i), ["[A]", "[B]"][i % 2]));
+    assert_eq!(pairs(&Folder::new().file("a.csv", &content), &labelled())[0].1, "[A]");
+}
+
+#[test]
+fn two_columns_of_texts_are_named_as_a_pair() {
+    let content = table("Subject,Description,Priority", 60, |i| {
+        format!("{},{} and then some more words {i},{}", words(i), words(i + 3), ["High", "Low"][i % 2])
+    });
+    let (text, _, said) = chosen("a.csv", &content);
+    assert!(text == "Description" && said.contains("--text Subject,Description"), "{said}");
+    let content = content.replace("Subject,Description,Priority", "first part,second part,Priority");
+    let said = message("a.csv", content.replace(" and then some more words", ""), &labelled());
+    assert!(said.contains("--text first part,second part"), "{said}");
+}
+
+#[test]
+fn values_inside_objects_have_paths() {
+    let content: String = (0..40)
+        .map(|i| {
+            let kind = ["a", "b"][i % 2];
+            format!("{{\"id\":{i},\"message\":{{\"body\":\"{}\",\"meta\":{{\"kind\":\"{kind}\"}}}}}}\n", words(i))
+        })
+        .collect();
+    let (text, label, said) = chosen("a.jsonl", &content);
+    assert_eq!((text.as_str(), label.as_str()), ("message.body", "message.meta.kind"), "{said}");
+    let folder = Folder::new();
+    let path = folder.file("a.jsonl", &content);
+    let asking =
+        |text: &str, label: &str| ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labelled() };
+    assert_eq!(pairs(&path, &asking("message.body", "message.meta.kind"))[1], (words(1), "b".to_owned()));
+    // Rows keep their objects.
+    let record = Source::open(&path, &labelled()).unwrap().records().next().unwrap().unwrap();
+    assert_eq!(serde_json::to_string(&record.object).unwrap() + "\n", content.split_inclusive('\n').next().unwrap());
+    let said = message("b.jsonl", &content, &asking("message", "message.meta.kind"));
+    assert!(said.contains("message.body"), "{said}");
+    // A key with a point of its own is a key.
+    let content = "{\"a.b\":\"one text\",\"label\":\"x\"}\n{\"a.b\":\"two text\",\"label\":\"y\"}\n";
+    assert_eq!(pairs(&folder.file("c.jsonl", content), &asking("a.b", "label"))[0].0, "one text");
+}
+
+#[test]
+fn objects_around_arrays_are_read_or_named() {
+    let rows = |n: usize| {
+        let row = |i| format!("{{\"text\": \"{}\", \"label\": \"{}\"}}", words(i), ["x", "y"][i % 2]);
+        (0..n).map(row).collect::<Vec<_>>().join(",\n ")
+    };
+    let folder = Folder::new();
+    for (name, content) in [
+        ("a.json", format!("{{\"train\": [{}]}}", rows(6))),
+        ("b.json", format!("{{\n \"version\": \"1.0\",\n \"n\": 6,\n \"data\": [\n {}\n ]\n}}\n", rows(6))),
+        ("c.json", format!("{{\n \"data\": [\n {}\n ],\n \"license\": null\n}}\n", rows(6))),
+    ] {
+        assert_eq!(pairs(&folder.file(name, content), &labelled()).len(), 6, "{name}");
+    }
+    for content in [
+        format!("{{\"train\": [{}], \"test\": [{}]}}", rows(6).replace('\n', ""), rows(2).replace('\n', "")),
+        format!("{{\n\"train\": [{}],\n\"test\": [{}]\n}}", rows(6), rows(2)),
+    ] {
+        let said = message("a.json", content, &labelled());
+        for part in ["“train”", "“test”", "jq .train"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+}
+
+#[test]
+fn addresses_are_to_be_downloaded_first() {
+    for name in ["https://example.org/data/train.csv", "s3://bucket/train.parquet", "hf://datasets/x/y.csv"] {
+        let error = Source::open(Path::new(name), &ReadOptions::default()).err().unwrap();
+        assert!(error.is_usage() && error.to_string().contains("download it first"), "{error}");
+    }
+    let error = Source::open(Path::new("c:/no such/file.csv"), &ReadOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("nothing of that name"), "{error}");
+}
+
+#[test]
+fn a_wrong_encoding_is_noticed() {
+    let content =
+        table("text,label", 40, |i| format!("Grüße aus Köln, schön {i},{}", ["x", "y"][i % 2]).replacen(',', "", 1));
+    let of = |encoding: &str| ReadOptions { encoding: Some(encoding.into()), ..labelled() };
+    for encoding in ["latin-1", "windows-1252", "shift_jis", "iso-8859-15", "utf-16le", "utf-16be"] {
+        let said = message("a.csv", &content, &of(encoding));
+        assert!(said.starts_with("a.csv: ") && said.contains("found UTF-8") && said.contains("--encoding"), "{said}");
+    }
+    // Also where it shows behind what is looked at to recognise the format.
+    let late =
+        "text,label\n".to_owned() + &"plain words,x\nmore words,y\n".repeat(10_000) + &content["text,label\n".len()..];
+    assert!(message("a.csv", &late, &of("latin-1")).contains("found UTF-8"));
+    let latin = encoding_rs::WINDOWS_1252.encode(&content).0;
+    assert_eq!(pairs(&Folder::new().file("a.csv", &latin), &of("latin-1")).len(), 40);
+    // The description reports an alphabet that was read as Latin letters.
+    let russian = table("text,label", 40, |i| format!("Очень хорошая гостиница {i},{}", ["x", "y"][i % 2]));
+    let bytes = encoding_rs::WINDOWS_1251.encode(&russian).0;
+    let folder = Folder::new();
+    let described = |encoding: &str| Source::open(&folder.file("a.csv", &bytes), &of(encoding)).unwrap().describe();
+    assert!(described("latin-1").contains("check --encoding"), "{}", described("latin-1"));
+    assert!(!described("windows-1251").contains("check --encoding"), "{}", described("windows-1251"));
+}
+
+#[test]
+fn what_is_remembered_fills_what_is_not_given_where_it_fits() {
+    let folder = Folder::new();
+    let mut of = ReadOptions { text: Some("v2".into()), label: Some("v1".into()), ..ReadOptions::default() };
+    of.encoding = Some("latin-1".into());
+    let like = |of: &ReadOptions| ReadOptions { remembered: Some(Box::new(of.clone())), ..ReadOptions::default() };
+    let spam =
+        table("v1,v2,note", 30, |i| format!("{},{} für dich,{}", ["ham", "spam"][i % 2], words(i), words(i + 1)));
+    let latin = encoding_rs::WINDOWS_1252.encode(&spam).0;
+    let source = Source::open(&folder.file("a.csv", &latin), &like(&of)).unwrap();
+    assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
+    assert!(source.layout().header && source.describe().contains("decoded from windows-1252"), "{}", source.describe());
+    // UTF-8 stays UTF-8, other columns are looked for, flags win.
+    let source = Source::open(&folder.file("b.csv", &spam), &like(&of)).unwrap();
+    assert!(!source.describe().contains("decoded"), "{}", source.describe());
+    let other = table("text,kind", 30, |i| format!("{},{}", words(i), ["x", "y"][i % 2]));
+    assert_eq!(Source::open(&folder.file("c.csv", other), &like(&of)).unwrap().columns().text, 0);
+    let asked = ReadOptions { text: Some("note".into()), ..like(&of) };
+    assert_eq!(Source::open(&folder.path("b.csv"), &asked).unwrap().columns().text, 2);
+    // The delimiter, where it stands in the file; the header.
+    let of =
+        ReadOptions { format: Some(Format::Csv { delimiter: '|' }), header: Some(false), ..ReadOptions::default() };
+    let piped = table("one text here|more", 9, |i| format!("{}|{i}", words(i)));
+    let source = Source::open(&folder.file("d.csv", piped), &like(&of)).unwrap();
+    assert!(!source.layout().header && source.layout().columns.len() == 2, "{}", source.describe());
+    let source = Source::open(&folder.path("c.csv"), &like(&of)).unwrap();
+    assert_eq!(source.layout().format, Format::Csv { delimiter: ',' });
+    let lines = Source::open(&folder.file("e.jsonl", "{\"text\":\"a b\"}\n"), &like(&of)).unwrap();
+    assert_eq!(lines.layout().format, Format::JsonLines);
+}
+
+#[test]
+fn spellings_are_merged_where_that_is_asked_for() {
+    let content =
+        table("text,label", 60, |i| format!("{},{}", words(i), ["ham", "Ham", "HAM ", "spam", "ｓｐａｍ"][i % 5]));
+    let folder = Folder::new();
+    let path = folder.file("a.csv", &content);
+    assert_eq!(load_labelled(&path, &labelled()).unwrap().labels().len(), 5);
+    let merging = |known: &[&str]| ReadOptions {
+        merge_labels: Some(known.iter().map(|label| (*label).to_owned()).collect()),
+        ..labelled()
+    };
+    assert_eq!(load_labelled(&path, &merging(&[])).unwrap().labels(), ["ham", "spam"]);
+    assert_eq!(load_labelled(&path, &merging(&["HAM"])).unwrap().labels(), ["HAM", "spam"]);
+    let sets =
+        table("text,label", 60, |i| format!("{},{}", words(i), ["sun|Sea", "sea", "Sun|sun", "SEA|wind"][i % 4]));
+    let how = LabelOptions { separator: Some('|'), ..LabelOptions::default() };
+    let found = load_label_sets(&folder.file("b.csv", sets), &merging(&[]), &how).unwrap();
+    assert_eq!(found.labels(), ["Sea", "sun", "wind"]);
+    assert_eq!(found.examples[2].labels, ["sun"]);
+}
+
+#[test]
+fn several_files_are_one_where_their_columns_agree() {
+    let folder = Folder::new();
+    let rows = |from: usize| move |i: usize| format!("{},{}", words(from + i), ["x", "y"][i % 2]);
+    let first = folder.file("a.csv", table("text,label", 20, rows(0)));
+    let second = folder.file("b.csv", table("text,label", 20, rows(20)));
+    let options = options_like(&first, std::slice::from_ref(&second), &labelled()).unwrap();
+    let mut all = load_labelled(&first, &options).unwrap();
+    all.join(load_labelled(&second, &options).unwrap());
+    let texts: Vec<String> = all.examples.iter().map(|example| example.text.clone()).collect();
+    assert_eq!(texts, (0..40).map(words).collect::<Vec<_>>());
+    for (name, content) in [("c.csv", table("text,kind", 20, rows(0))), ("d.csv", table(&rows(0)(0), 20, rows(1)))] {
+        let error = options_like(&first, &[folder.file(name, content)], &labelled()).unwrap_err();
+        assert!(error.is_usage() && folder.message(&error).starts_with(name), "{error}");
+        assert!(folder.message(&error).contains("“label”"), "{error}");
+    }
+    // The order of columns does not matter where they have names.
+    let swapped = table("label,text", 20, |i| format!("{},{}", ["x", "y"][i % 2], words(i)));
+    options_like(&first, &[folder.file("e.csv", swapped)], &labelled()).unwrap();
+}
