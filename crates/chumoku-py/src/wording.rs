@@ -48,6 +48,7 @@ const ALIKE: &[&str] = &[
     "lora",
     "model",
     "old",
+    "optimize",
     "out",
     "precision",
     "prompt",
