@@ -16,6 +16,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("train with --task classify", "train a TextClassifier"),
     ("--task score predicts", "TextRegressor predicts"),
     ("give a file of them with --valid, or more rows", "give more rows"),
+    ("--optimize macro-f1", "optimize=\"macro_f1\""),
     ("give --hierarchy none", "give hierarchy=\"none\""),
     ("name another column with --label", "give another y"),
     ("Name another column with --label", "Give another y"),
