@@ -474,7 +474,7 @@ def test_labels_that_are_written_alike_and_numbers_that_are_none():
 
 def test_whole_tables_are_no_column(fitted):
     pandas = pytest.importorskip("pandas")
-    for x in (pandas.DataFrame({"text": ["good"]}), {"text": ["good"]}, np.array("good"), None):
+    for x in (pandas.DataFrame({"text": ["good"], "more": ["bad"]}), {"text": ["good"], "more": ["bad"]}, np.array("good"), None):
         with pytest.raises(TypeError, match="expected a list or a column"):
             fitted.predict(x)
 

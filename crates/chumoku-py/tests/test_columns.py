@@ -160,7 +160,7 @@ def test_a_time_to_try_settings_in():
     assert model.metrics_["tuning"]["trials"] >= 1
     for parameters, match in (
         ({"tune": "soon"}, 'expected a time such as "30s"'), ({"tune": 0}, "a number of trials from 1"), ({"tune": True}, "got True"),
-        ({"tune": 2, "folds": 2}, "--folds"), ({"folds": 1}, "from 2 on"), ({"settings": "colour=red"}, "settings: .*colour"),
+        ({"tune": 2, "folds": 2}, "not together with folds"), ({"folds": 1}, "from 2 on"), ({"settings": "colour=red"}, "settings: .*colour"),
         ({"settings": {"layers": 2}}, "layers"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=match):

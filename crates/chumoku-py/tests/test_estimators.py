@@ -151,6 +151,7 @@ def test_metadata_routing():
         ("tokens", 3, TypeError),
         ("model", None, TypeError),
         ("hierarchy", 1, TypeError),
+        ("optimize", 1, TypeError),
         ("out", 5, TypeError),
         ("from_pretrained", 5, TypeError),
     ],

@@ -186,7 +186,7 @@ class Estimator(Parameters):
         for name, least in (("epochs", 1), ("seed", 0), ("lora", 1), ("folds", 2)):
             if wish.get(name) is not None or name == "seed":
                 wish[name] = check_least(name, wish.get(name), least)
-        for name in ("model", "precision", "tokens", "hierarchy"):
+        for name in ("model", "precision", "tokens", "hierarchy", "optimize"):
             x = wish.get(name)
             if not isinstance(x, str) and (x is not None or name == "model" and name in wish):
                 raise TypeError(f"{name}: expected a text, got {type(x).__name__} {x!r:.40}")
