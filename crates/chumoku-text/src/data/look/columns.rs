@@ -215,7 +215,8 @@ impl<'a> Chooser<'a> {
 
     /// Returns the value of a flag that names a column.
     fn flag(&self, column: usize) -> String {
-        let name = self.layout.columns.get(column).filter(|name| self.layout.has_names() && !name.trim().is_empty());
+        let can_be_named = |name: &&String| self.layout.has_names() && !name.trim().is_empty() && !name.contains(',');
+        let name = self.layout.columns.get(column).filter(can_be_named);
         name.map_or_else(|| (column + 1).to_string(), |name| name.trim().to_owned())
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::error::Role;
 use super::super::format::ReadOptions;
-use super::label_kind::is_date;
+use super::dates::is_date;
 use super::missing::Missing;
 use super::names::{is_name, named_role, names_two_texts};
 use super::pair_columns::named_pair;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::super::record::{Layout, Record};
-use super::label_kind::is_date;
+use super::dates::is_date;
 use super::missing::Missing;
 use super::names::names_identifier;
 
