@@ -32,7 +32,9 @@ def read_tensors(path):
     length = int.from_bytes(data[:8], "little")
     types = {"F32": "<f4", "I64": "<i8"}
     tensors = {}
-    for name, about in json.loads(data[8:8 + length]).items():
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    for name, about in header.items():
         start, end = about["data_offsets"]
         numbers = np.frombuffer(data[8 + length + start:8 + length + end], types[about["dtype"]])
         tensors[name] = numbers.reshape(about["shape"])
@@ -321,7 +323,7 @@ def classify(network, folder, text):
     scores = config["blend"]["attention"] * log_softmax(logits)
     if config["ngrams"]:
         scores += config["blend"]["ngrams"] * log_softmax(ngram_logits(text, config["ngrams"], tensors))
-    return classes(text, config["labels"], softmax(scores))
+    return classes(text, config, softmax(scores))
 
 
 def classify_by_ngrams(network, folder, text):
@@ -330,7 +332,7 @@ def classify_by_ngrams(network, folder, text):
     if "problem" in config:
         return labels(text, config, np.zeros_like(logits), logits)
     scores = config["scale"] * log_softmax(logits)
-    return classes(text, config["labels"], softmax(scores))
+    return classes(text, config, softmax(scores))
 
 
 def labels(text, config, logits, of_ngrams):
@@ -341,8 +343,10 @@ def labels(text, config, logits, of_ngrams):
     return {"text": text, "labels": found, "probabilities": dict(zip(config["labels"], p))}
 
 
-def classes(text, labels, p):
-    return {"text": text, "label": labels[p.argmax()], "probability": p.max(), "probabilities": dict(zip(labels, p))}
+def classes(text, config, p):
+    labels = config["labels"]
+    best = (p * config.get("decision", {"factors": 1})["factors"]).argmax()
+    return {"text": text, "label": labels[best], "probability": p[best], "probabilities": dict(zip(labels, p))}
 
 
 def translate(network, folder, text):

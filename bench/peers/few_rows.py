@@ -1,10 +1,11 @@
 """Training files of a few labelled rows, for curves of accuracy by rows.
 
     python few_rows.py FOLDER OUT [--sets sst2,trec] [--rows 64,256,1024] [--seeds 1,2,3]
+    python few_rows.py FOLDER OUT --per-class 8,16,64 --seeds 1,2,3,4,5
 
 FOLDER is that of `bench -- accuracy` (see labelled.py). Writes OUT/SET-N-SEED/train.tsv and test.tsv: OUT is to be given to
 `bench -- accuracy` and to the peers of this folder alike, with `--sets SET-N-SEED`. The rows are drawn without replacement,
-of each class in proportion, one at least. Dev rows are left out: who has 64 labelled rows has no others to choose by.
+of each class in proportion, one at least; with --per-class, N rows of each class, or all that it has. Dev rows are left out: who has 64 labelled rows has no others to choose by.
 """
 
 import random
@@ -13,15 +14,15 @@ from pathlib import Path
 import labelled
 
 
-def drawn(rows, count, seed):
-    """`count` rows, of each class in proportion."""
+def drawn(rows, count, seed, per_class=False):
+    """`count` rows, of each class in proportion, or so many of each class."""
     generator = random.Random(seed)
     places = {}
     for place, label in enumerate(rows.labels):
         places.setdefault(label, []).append(place)
     found = []
     for label in sorted(places):
-        share = max(1, round(count * len(places[label]) / len(rows)))
+        share = count if per_class else max(1, round(count * len(places[label]) / len(rows)))
         found += generator.sample(places[label], min(share, len(places[label])))
     generator.shuffle(found)
     return labelled.take(rows, found)
@@ -37,14 +38,15 @@ def main():
     parser.set_defaults(sets="sst2,trec")
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", default="64,256,1024")
+    parser.add_argument("--per-class", help="rows of each class, in place of --rows")
     parser.add_argument("--seeds", default="1,2,3")
     arguments = parser.parse_args()
     for data in labelled.load_sets(arguments):
-        for count in map(int, arguments.rows.split(",")):
+        for count in map(int, (arguments.per_class or arguments.rows).split(",")):
             for seed in map(int, arguments.seeds.split(",")):
                 folder = arguments.out / f"{data.name}-{count}-{seed}"
                 folder.mkdir(parents=True, exist_ok=True)
-                write(folder / "train.tsv", drawn(data.train, count, seed))
+                write(folder / "train.tsv", drawn(data.train, count, seed, bool(arguments.per_class)))
                 write(folder / "test.tsv", data.test)
                 print(folder)
 

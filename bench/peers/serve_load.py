@@ -1,11 +1,14 @@
 """Load for a service of texts: so many connections, each asking one text after the other, for a while.
 
-    python serve_load.py http://127.0.0.1:3000/embed TEXTS [--connections 1,16,256] [--seconds 10] [--expect ANSWERS]
+    python serve_load.py http://127.0.0.1:3000/embed TEXTS [--connections 1,16,256] [--seconds 10] [--expect ANSWERS] [--explaining N]
 
 TEXTS is a file with a text a line. Only loopback is asked. Printed as one JSON object: for each number of connections requests a
 second, the median and the 99th percentile in milliseconds, answers by status, and how many differed. With --expect each answer
 must be the line of ANSWERS that belongs to its text, as JSON; without it each must be what its text was answered first. The
 client needs no package and runs in one process for every 64 connections, beside the service on the same machine.
+
+With --explaining each number of connections is measured twice: alone, and while N more connections ask `/explain` about one text of
+763 bytes again and again. `explanations` counts their answers by status.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import multiprocessing
 import selectors
 import socket
 import statistics
+import threading
 import time
 from urllib.parse import urlparse
 
@@ -78,7 +82,32 @@ def client(address, requests, expected, numbers, seconds, queue):
     queue.put((times, statuses, differed))
 
 
-def measure(arguments, address, requests, expected, connections):
+def explain(address, request, is_over, statuses):
+    """Asks for an explanation again and again; one that is still computed at the end is left."""
+    connection = Connection(address, 0)
+    connection.socket.settimeout(0.2)
+    while not is_over.is_set():
+        connection.ask([request])
+        answer = None
+        while answer is None and not is_over.is_set():
+            try:
+                answer = connection.answer()
+            except TimeoutError:
+                pass
+        status = "left" if answer is None else str(answer[0])
+        statuses[status] = statuses.get(status, 0) + 1
+    connection.socket.close()
+
+
+def measure(arguments, address, requests, expected, connections, explaining=()):
+    is_over, explanations = threading.Event(), {}
+    of_each = (address, *explaining[:1], is_over, explanations)
+    explainers = [threading.Thread(target=explain, args=of_each) for _ in explaining]
+    for explainer in explainers:
+        explainer.start()
+    if explainers:
+        # Until the first is computed.
+        time.sleep(1)
     queue = multiprocessing.Queue()
     shares = [range(start, min(start + 64, connections)) for start in range(0, connections, 64)]
     begun = time.perf_counter()
@@ -92,6 +121,9 @@ def measure(arguments, address, requests, expected, connections):
     took = time.perf_counter() - begun
     for process in processes:
         process.join()
+    is_over.set()
+    for explainer in explainers:
+        explainer.join()
     times = sorted(time for each, _, _ in found for time in each)
     statuses = {}
     for _, each, _ in found:
@@ -99,6 +131,8 @@ def measure(arguments, address, requests, expected, connections):
             statuses[str(status)] = statuses.get(str(status), 0) + count
     return {
         "connections": connections,
+        "explaining": len(explaining),
+        "explanations": explanations,
         "requests_a_second": len(times) / took,
         "median_ms": 1e3 * statistics.median(times),
         "p99_ms": 1e3 * times[int(0.99 * (len(times) - 1))],
@@ -114,6 +148,7 @@ def main():
     parser.add_argument("--connections", default="1,16,256")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--expect")
+    parser.add_argument("--explaining", type=int, default=0)
     arguments = parser.parse_args()
     url = urlparse(arguments.url)
     host = "127.0.0.1" if url.hostname == "localhost" else url.hostname
@@ -125,14 +160,22 @@ def main():
     if arguments.expect:
         with open(arguments.expect, encoding="utf-8") as file:
             expected = dict(enumerate(json.loads(line) for line in file))
-    requests = []
-    for text in texts:
+
+    def request(path, text):
         body = json.dumps({"inputs": text}).encode()
-        head = f"POST {url.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        requests.append(head.encode() + body)
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        return head.encode() + body
+
+    requests = [request(url.path, text) for text in texts]
+    long = " ".join(texts * 20).encode()[:763].decode(errors="ignore")
+    explaining = [request("/explain", long)] * arguments.explaining
     address = (host, url.port or 80)
     counts = [int(count) for count in arguments.connections.split(",")]
-    rows = [measure(arguments, address, requests, expected, count) for count in counts]
+    rows = []
+    for count in counts:
+        rows.append(measure(arguments, address, requests, expected, count))
+        if explaining:
+            rows.append(measure(arguments, address, requests, expected, count, explaining))
     print(json.dumps({"url": arguments.url, "texts": len(texts), "rows": rows}))
 
 

@@ -16,7 +16,7 @@ WORDS = ["good", "bad", "film", "food", "the", "was", "##s", "映", "画"]
 def write_all(place: Path) -> None:
     """Writes every file and folder into `place`."""
     rows = reviews()
-    shutil.copytree(ROOT / "examples" / "worked", place / "worked", symlinks=False)
+    shutil.copytree(ROOT / "crates" / "chumoku-view" / "worked", place / "worked", symlinks=False)
     fonts = sorted(Path("/usr/share/fonts").rglob("*Sans.ttf"))
     # Without one, the runs that need it say so.
     shutil.copy(fonts[0], place / "font.ttf") if fonts else None

@@ -142,6 +142,8 @@ def trained():
     for weights in ["balanced", "equal", "positive=5"]:
         yield train(f"weights-{weights}", f"rows.csv --class-weights {weights} --model ngrams --out weights-{weights.split('=')[0]}")
     yield train("weights-network", "form.csv --class-weights positive=2,negative=1 --epochs 1 --out weights-network")
+    yield train("optimize", "rows.csv --optimize macro-f1 --model ngrams --out optimize")
+    yield train("optimize-network", "form.csv --optimize macro-f1 --epochs 1 --out optimize-network")
     yield train("folds", "rows.csv --folds 3 --model ngrams --out folds")
     yield train("folds-network", "form.csv --folds 2 --epochs 1 --out folds-network")
     yield train("tune", "rows.csv --tune 3 --model ngrams --out tuned")
@@ -305,6 +307,7 @@ def predicted():
         yield run(f"info-{name}", f"info {name}")
         yield run(f"info-{name}-ja", f"info {name} --lang ja")
         yield run(f"info-{name}-json", f"info {name} --json")
+        yield run(f"info-{name}-report", f"info {name} --report")
         yield run(f"count-model-{name}", f"count --model {name} --length 7 --batch 2", has_layers)
         yield run(f"count-model-{name}-json", f"count --model {name} --json", has_layers)
         yield run(f"position-model-{name}", f"position --model {name} --length 6 --json -", has_positions)
@@ -363,6 +366,7 @@ def explained():
     yield run("errors-questions", "explain pairs-ngrams --errors pairs.csv --top 3", 0)
     yield run("faithfulness", "explain encoder-none --faithfulness topics-test.csv --seed 3")
     yield run("faithfulness-json", "explain rnn --faithfulness texts.txt --json - --lang ja")
+    yield run("explain-label", "explain labels 'the soup was cold' --of-label price --json -")
     yield run("explain-span", "explain names 'Greta Moore works in Oslo.' --span 21:25:person --json -")
     yield run("explain-span-view", "explain from-names 'Greta Moore works in Oslo.' --view heatmap --layer 1 --head 2 --svg span.svg")
     yield run("explain-long", "explain classes --json - '" + "good food and a long way home " * 60 + "'")
@@ -562,7 +566,7 @@ def served():
     models = "classes ngrams tree labels ratings measures names from-names from-bert bert_classifier lstm pairs columns topics bert xlm_roberta static"
     yield run("serve", f"serve {models} words marian writer qwen3 --port 0 --threads 1")
     yield run("serve-ja", "serve judge=classes names --port 0 --lang ja --log text --host localhost --threads 2")
-    limits = "--max-body 5000 --max-texts 3 --max-chars 100 --max-new-tokens 20 --max-connections 8 --queue 4 --batch-texts 2 --gather 1"
+    limits = "--max-body 5000 --max-texts 3 --max-chars 100 --max-new-tokens 20 --max-connections 8 --max-answer 100000 --max-held 200000 --max-explain 50 --queue 4 --batch-texts 2 --gather 1"
     times = "--read-timeout 20s --wait-timeout 20s --compute-timeout 40s --drain-timeout 5s"
     yield run("serve-limits", f"serve classes writer --port 0 --log json {limits} {times}")
     yield run("serve-key", "serve classes --port 0 --log off")

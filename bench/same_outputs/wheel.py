@@ -121,7 +121,11 @@ def classifiers():
     events = estimator("classifier", chumoku.TextClassifier(epochs=1, seed=7, out=PLACE / "out", progress=told), (texts, labels), test[0][:9])
     keep("classifier-events", [event for event in told if event["event"] in ("said", "evaluated")])
     keep("classifier-proba", events.predict_proba(test[0]))
-    keep("classifier-score", events.score(*test))
+    keep("classifier-log-proba", events.predict_log_proba(test[0]))
+    keep("classifier-score", [events.score(*test), events.score(*test, sample_weight=range(1, len(test[0]) + 1)), events.n_features_in_])
+    routed = chumoku.TextClassifier().set_fit_request(old=True).set_predict_request(abstain=True).set_score_request(sample_weight=True)
+    if importlib.util.find_spec("sklearn"):
+        keep("classifier-routing", str(routed.get_metadata_routing()))
     keep("classifier-classes", events.classes_)
     found = shown("classifier-explain", events.explain(test[0][0]))
     keep("classifier-attention", found.attention)
@@ -134,6 +138,7 @@ def classifiers():
     for tokens in ["subwords", "characters", "words"]:
         estimator(f"classifier-{tokens}", chumoku.TextClassifier(tokens=tokens, precision="highest", **common), (texts, labels), test[0][:9])
     estimator("classifier-settings", chumoku.TextClassifier(settings="layers=1,width=32", folds=2, **common), (texts, labels), test[0][:9])
+    estimator("classifier-optimized", chumoku.TextClassifier(model="ngrams", optimize="macro_f1", **common), (texts, labels), test[0][:9])
     estimator("classifier-tuned", chumoku.TextClassifier(model="ngrams", tune=2, class_weight={"positive": 2.0}, **common), (texts, labels), test[0][:9])
     estimator("classifier-bert", chumoku.TextClassifier(from_pretrained="bert", freeze="embeddings", **common), (texts, labels), test[0][:9])
     estimator("classifier-lora", chumoku.TextClassifier(from_pretrained="bert", lora=2, **common), (texts, labels), test[0][:9])
@@ -204,7 +209,7 @@ def others():
     shown("writer-explain", writer.explain("the cat"))
     keep("reply", "".join(chumoku.LanguageModel.load("qwen3").reply([{"role": "user", "content": "t4"}], max_tokens=5, temperature=0.0, top_k=0, top_p=1.0, seed=1)))
     for folder, options in {"bert": {}, "xlm_roberta": {"prompt": "query"}, "static": {"normalize": False, "precision": "high"}}.items():
-        embedder = chumoku.Embedder(folder, **options).fit()
+        embedder = chumoku.Embedder(folder, **options).set_output(transform="default").fit()
         texts = ["the film was good", "bad food", "映画"]
         for name, vectors in {"transform": embedder.transform(texts), "fit": embedder.fit_transform(texts), "encode": embedder.encode(texts)}.items():
             keep(f"embed-{folder}-{name}", vectors)

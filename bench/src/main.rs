@@ -18,6 +18,8 @@
 //! `embed` times one text after another through a pretrained encoder: see `embed.rs`.
 //! `pages` measures pages of attention in a browser, ours and BertViz's, `pictures` draws heatmaps: see `pages.rs`.
 
+#![allow(clippy::disallowed_methods, reason = "a tool for developers, which writes where it is told")]
+
 mod accuracy;
 mod embed;
 mod flags;

@@ -12,13 +12,14 @@
 macro_rules! say {
     ($($talk:tt)*) => {{
         use std::io::Write as _;
-        let talk: Vec<String> = format!($($talk)*).split('\n').map($crate::harmless).collect();
+        let talk: Vec<String> = format!($($talk)*).split('\n').map(chumoku::lang::harmless).collect();
         let _ = writeln!(std::io::stderr(), "{}", talk.join("\n"));
     }};
 }
 
 mod args;
 mod commands;
+mod output;
 mod progress;
 mod report;
 mod threads;
@@ -26,6 +27,7 @@ mod usage;
 
 pub use commands::apart::{Answerer, Failed, Reader, Written, unanswered};
 
+use chumoku::lang::harmless;
 use chumoku::tr;
 use chumoku::train::Crew;
 use std::ffi::OsString;
@@ -87,7 +89,8 @@ pub fn run_in(args: Vec<OsString>, crew: Option<Crew>) -> ExitCode {
     if let Some(lang) = args.lang {
         chumoku::set_lang(lang.into());
     }
-    match commands::run(args) {
+    let checked = args.files.check(args.command.outputs());
+    match checked.and_then(|()| commands::run(args.command)) {
         Ok(code) => code,
         Err(error) => {
             if is_broken_pipe(&error) {
@@ -136,13 +139,6 @@ fn one_line(error: &anyhow::Error) -> String {
         }
     }
     harmless(&line)
-}
-
-/// A text without what would break its line or steer a terminal.
-fn harmless(text: &str) -> String {
-    // Marks that reverse the order of what follows, too.
-    let is_harmful = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().map(|c| if is_harmful(c) { ' ' } else { c }).collect()
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

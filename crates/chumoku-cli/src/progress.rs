@@ -140,7 +140,7 @@ impl Progress {
                     "エポック {epoch:>3}  損失 {loss:.3}  {}{}{}",
                     if is_held_out { lang().pick("validation", "検証") } else { lang().pick("training", "学習") },
                     metrics.iter().map(show).collect::<String>(),
-                    if is_best { lang().pick("  best", "  最良") } else { "" }
+                    if is_best && is_held_out { lang().pick("  best", "  最良") } else { "" }
                 ));
             }
             _ => {}
@@ -162,7 +162,7 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
             };
             format!(
                 "{most}{}, {} of up to {tokens} tokens{stops}; expected time {time} in all{most_time}, memory \
-                 {memory}",
+                 at most {memory}",
                 count(epochs, "epoch"),
                 count(steps as usize, "step")
             )
@@ -175,7 +175,7 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
             let steps = thousands(steps as usize);
             format!(
                 "{most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、全体の予想時間 {most}{time}、\
-                 メモリ {memory}"
+                 メモリ 最大 {memory}"
             )
         }
     }

@@ -1,7 +1,7 @@
 //! Scores as tables for people.
 
 use chumoku::data::thousands;
-use chumoku::lang::lang;
+use chumoku::lang::{harmless, lang};
 use chumoku::train::{LabelScores, Scores, TreeScores};
 use chumoku::{Lang, sorting, tr};
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub(crate) fn percent(x: f64) -> String {
 
 /// `text` cut, which shows, or filled to `width` columns.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = harmless(text);
     let mut out = text.clone();
     if text.width() > width {
         out.clear();
@@ -144,7 +144,7 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
         };
     }
     if !order.is_empty() {
-        out += &class_table(scores, &order);
+        out += &class_table(scores, &order, lang().pick("class", "クラス"));
     }
     if scores.classes.len() <= MOST_CONFUSED {
         out += &confusion(scores);
@@ -161,16 +161,17 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Precision and recall of each label with its threshold, if there is one. `all` says where there are figures of all.
-pub(crate) fn several_labels(scores: &LabelScores, thresholds: &[f32], all: &str) -> String {
+/// Precision and recall of at most so many labels, each with its threshold if there is one. `all` says where there are figures of all.
+pub(crate) fn several_labels(scores: &LabelScores, thresholds: &[f32], all: &str, most: usize) -> String {
     let n = scores.of_labels.len();
     let mut order = sorting::indices(n, &|a, b| scores.of_labels[b].rows.cmp(&scores.of_labels[a].rows));
-    order.truncate(MOST_CLASSES);
+    let most = most.min(MOST_CLASSES);
+    order.truncate(most);
     let mut out = String::new();
-    if n > MOST_CLASSES {
+    if n > most {
         out += &tr!(
-            "The {MOST_CLASSES} most frequent of {n} labels (all: {all}):\n",
-            "{n} 個のラベルのうち多いもの {MOST_CLASSES} 個（すべて: {all}）:\n"
+            "The {most} most frequent of {n} labels (all: {all}):\n",
+            "{n} 個のラベルのうち多いもの {most} 個（すべて: {all}）:\n"
         );
     }
     let widest = order.iter().map(|&label| scores.of_labels[label].label.width()).max().unwrap_or(0).clamp(8, 32);
@@ -199,16 +200,16 @@ pub(crate) fn several_labels(scores: &LabelScores, thresholds: &[f32], all: &str
     format!("{out}\n{}\n", wrap(&summary, 80))
 }
 
-fn class_table(scores: &Scores, order: &[usize]) -> String {
-    let widest = order.iter().map(|&class| scores.classes[class].label.width()).max().unwrap_or(0).clamp(8, 36);
-    let headings = lang().pick("class", "クラス");
+fn class_table(scores: &Scores, order: &[usize], heading: &str) -> String {
+    let widest = order.iter().map(|&class| scores.classes[class].label.width()).max().unwrap_or(0);
+    let widest = widest.max(heading.width()).clamp(8, 36);
     let [precision, recall, rows] = match lang() {
         Lang::En => ["precision", "recall", "rows"],
         Lang::Ja => ["適合率", "再現率", "行数"],
     };
     let mut out = format!(
         "{} {} {} {:>9} {}\n",
-        fit(headings, widest),
+        fit(heading, widest),
         right(precision, 9),
         right(recall, 9),
         "F1",
@@ -231,7 +232,6 @@ fn class_table(scores: &Scores, order: &[usize]) -> String {
 
 /// Rows by true and predicted class. Where the names do not fit beside each other, columns are numbered.
 fn confusion(scores: &Scores) -> String {
-    const WIDTH: usize = 80;
     let names: Vec<&str> = scores.classes.iter().map(|class| class.label.as_str()).collect();
     let digits = scores.confusion.iter().flatten().map(|count| count.to_string().len()).max().unwrap_or(1).max(3);
     let corner = tr!("true ↓  predicted →", "正解 ↓  予測 →");
@@ -301,14 +301,91 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     out
 }
 
+/// Lines of a terminal, which a report fills at most.
+const SCREEN: usize = 24;
+/// Columns of a line.
+const WIDTH: usize = 80;
+/// Lines of a report that say where the model is.
+const BEFORE: usize = 2;
+
+/// Lines that are left on a screen beside these parts of a report.
+pub(crate) fn room(parts: &[&str]) -> usize {
+    let taken = |part: &&str| part.lines().map(|line| line.width().div_ceil(WIDTH).max(1)).sum::<usize>();
+    (SCREEN - BEFORE).saturating_sub(parts.iter().map(taken).sum())
+}
+
+/// The row of test rows that training did not see, where it saw some; none where it saw none.
+pub(crate) fn leaked(metrics: &serde_json::Value) -> Option<String> {
+    let rows = |scores: &serde_json::Value| scores["rows"].as_u64();
+    let leaked = rows(&metrics["scores"])? - rows(&metrics["unseen"])?;
+    Some(tr!("  without {leaked} leaked rows", "  重複する {leaked} 行を除く"))
+}
+
+/// A table of classes in at most so many lines, with its heading and a blank line. It has the worst if not all fit.
+pub(crate) fn few_classes(scores: &Scores, lines: usize) -> String {
+    const FRAME: usize = 2;
+    let mut order: Vec<usize> = (0..scores.classes.len()).filter(|&class| !scores.is_absent(class)).collect();
+    let (n, room) = (order.len(), lines.saturating_sub(FRAME).min(MOST_CLASSES));
+    if room == 0 || n == 0 {
+        return String::new();
+    }
+    let heading = match n > room {
+        true => {
+            sorting::by(&mut order, |&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
+            order.truncate(room);
+            tr!("worst of {n} classes", "{n} クラスの下位")
+        }
+        false => tr!("class", "クラス"),
+    };
+    format!("\n{}", class_table(scores, &order, &heading))
+}
+
+/// The shares that a row of `abstain` in the metrics promises, answers, and has right.
+fn shares(promise: &serde_json::Value) -> Option<[f64; 3]> {
+    let number = |key: &str| promise[key].as_f64();
+    Some([number("level")?, number("covers")?, number("right")?])
+}
+
+/// Why a promise is broken by the rows that scores are of, if it is.
+fn breach(promise: &serde_json::Value) -> Option<&'static str> {
+    match promise["broken"].as_str()? {
+        "chance" => Some(lang().pick(
+            "less than promised, but no more than chance explains",
+            "約束を下回りますが、偶然で説明できる範囲です",
+        )),
+        _ => Some(lang().pick(
+            "less than promised: these rows are unlike the validation rows",
+            "約束を下回ります。この行は検証データと性質が違います",
+        )),
+    }
+}
+
+/// A line about answering only where the model is sure, at the usual level or the nearest that can be promised. A second
+/// line says if these rows break the promise. Empty where nothing can be promised.
+pub(crate) fn surest(promises: &serde_json::Value) -> String {
+    const USUAL: f64 = 0.95;
+    let all: Vec<&serde_json::Value> = promises.as_array().into_iter().flatten().collect();
+    let distance = |promise: &&&serde_json::Value| (promise["level"].as_f64().unwrap_or_default() - USUAL).abs();
+    let usual = all.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    // One that chance does not explain comes first.
+    let found = all.iter().find(|promise| promise["broken"] == "unlike").or(usual);
+    let Some((promise, [level, covers, right])) = found.and_then(|promise| Some((promise, shares(promise)?))) else {
+        return String::new();
+    };
+    let [covers, right] = [covers, right].map(percent);
+    let line = tr!(
+        "Only where it is sure (--abstain {level}): {covers} answered, {right} of them rightly",
+        "確信のあるときだけ答える場合（--abstain {level}）: 回答 {covers}、正解 {right}"
+    );
+    let why = breach(promise).map_or(String::new(), |why| format!("\n  {why}"));
+    format!("{line}{why}\n")
+}
+
 /// What answering only where the model is sure comes to, by `abstain` of the metrics; nothing where nothing can be promised.
 pub(crate) fn sure_answers(promises: &serde_json::Value) -> String {
     let mut out = String::new();
     for promise in promises.as_array().into_iter().flatten() {
-        let number = |key: &str| promise[key].as_f64();
-        let (Some(level), Some(covers), Some(right)) = (number("level"), number("covers"), number("right")) else {
-            continue;
-        };
+        let Some([level, covers, right]) = shares(promise) else { continue };
         let [covers, right] = [covers, right].map(percent);
         if out.is_empty() {
             out += &tr!(
@@ -323,6 +400,7 @@ pub(crate) fn sure_answers(promises: &serde_json::Value) -> String {
             "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them rightly{whole}\n",
             "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}{whole}\n"
         );
+        out.extend(breach(promise).map(|why| format!("    {why}\n")));
     }
     out
 }

@@ -183,7 +183,7 @@ pub use loss::{CrossEntropy, cross_entropy};
 pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;
-pub use memory::{Allocator, keep_freed_memory, zeros};
+pub use memory::{Allocator, keep_freed_memory, lower_thread_priority, trim_memory, zeros};
 pub use norm::{
     LayerNormBackward, Normalised, RmsNormBackward, RmsNormalised, layer_norm_forward, layer_norm_forward_without_bias,
     rms_norm_forward,

@@ -30,6 +30,43 @@ pub fn keep_freed_memory() {
     }
 }
 
+/// Returns free pages to the system, which [`keep_freed_memory`] keeps otherwise.
+///
+/// Use it in programs that wait, such as a service without requests. The next work maps these pages again, so a training
+/// step must not call it. Without glibc it does nothing.
+pub fn trim_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        use std::ffi::c_int;
+        unsafe extern "C" {
+            fn malloc_trim(pad: usize) -> c_int;
+        }
+        // SAFETY: malloc_trim takes one integer, locks the allocator's arenas itself, and leaves blocks in use alone.
+        unsafe {
+            malloc_trim(0);
+        }
+    }
+}
+
+/// Gives the calling thread the lowest priority, for work that others of the machine must not wait for.
+///
+/// It runs where no other thread wants the core, and little where one does. Only Linux has priorities of threads;
+/// elsewhere nothing happens. The priority cannot be raised again without rights of an administrator.
+pub fn lower_thread_priority() {
+    #[cfg(target_os = "linux")]
+    {
+        use std::ffi::{c_int, c_uint};
+        unsafe extern "C" {
+            fn setpriority(which: c_int, who: c_uint, priority: c_int) -> c_int;
+        }
+        const PRIO_PROCESS: c_int = 0;
+        // SAFETY: setpriority takes three integers. On Linux, 0 of PRIO_PROCESS is the calling thread; a failure changes nothing.
+        unsafe {
+            setpriority(PRIO_PROCESS, 0, 19);
+        }
+    }
+}
+
 /// The system's allocator, with blocks of a page and more aligned to cache lines.
 ///
 /// Rows of arrays then start at cache lines, and results too large for the cache can be written past it, which is
@@ -290,6 +327,25 @@ mod tests {
         let [first, _] = scratch.split([100, 100]);
         // SAFETY: the band behind the buffer belongs to the same memory.
         unsafe { first.pointer().add(128).write(1) };
+    }
+
+    #[test]
+    fn a_lowered_priority_is_that_of_one_thread() {
+        let of = |folder: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{folder}/stat")).ok()?;
+            // Behind the name, which may hold spaces.
+            stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse::<i32>().ok()
+        };
+        let Some(before) = of("thread-self") else {
+            println!("SKIPPED: the system tells no priorities of threads");
+            return;
+        };
+        let lowered = std::thread::spawn(move || {
+            lower_thread_priority();
+            of("thread-self")
+        });
+        assert_eq!(lowered.join().unwrap(), Some(19));
+        assert_eq!(of("thread-self"), Some(before));
     }
 
     #[test]

@@ -1,16 +1,28 @@
 //! Parallel loops on the current rayon pool, for code outside the kernels: over indices, slices and chunks.
 //!
 //! The part that shares work among threads takes a pointer to the closure and is compiled once, not once for each caller.
-//! Results come in the order of their items, whatever the number of threads.
+//! Results come in the order of their items, whatever the number of threads. Each item begins with [`halt::check`], so that
+//! canceled work ends between two items.
 
+use crate::halt::{self, Flag};
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
 /// Calls `f(0)`, …, `f(count − 1)`, in any order.
 pub fn for_each(count: usize, f: &(dyn Fn(usize) + Sync)) {
+    let item = |i| {
+        halt::check();
+        f(i);
+    };
     match count {
-        0 | 1 => (0..count).for_each(f),
-        _ => (0..count).into_par_iter().for_each(f),
+        0 | 1 => (0..count).for_each(item),
+        _ => {
+            let halt = Flag::current();
+            (0..count).into_par_iter().for_each(|i| {
+                let _same = halt.enter();
+                item(i);
+            });
+        }
     }
 }
 
@@ -30,7 +42,11 @@ fn map_by<R: Send>(count: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Vec<R> {
     let block = count.div_ceil(8 * rayon::current_num_threads()).max(1);
     let blocks: Vec<Mutex<Vec<R>>> = (0..count.div_ceil(block)).map(|_| Mutex::default()).collect();
     for_each(blocks.len(), &|b| {
-        let results = (b * block..count.min((b + 1) * block)).map(f).collect();
+        let item = |i| {
+            halt::check();
+            f(i)
+        };
+        let results = (b * block..count.min((b + 1) * block)).map(item).collect();
         *blocks[b].lock().unwrap_or_else(PoisonError::into_inner) = results;
     });
     let mut all = Vec::with_capacity(count);
@@ -82,6 +98,28 @@ fn join_by(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn canceled_work_ends_between_two_items_on_every_thread() {
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let (flag, done) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
+            let item = |_| {
+                if done.fetch_add(1, SeqCst) == 10 {
+                    flag.store(true, SeqCst);
+                }
+                // The thread that sets the flag may be slow.
+                while done.load(SeqCst) > 10 && !flag.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+            };
+            let found = pool.install(|| halt::until(&flag, || map_indices(10_000, item).len()));
+            assert_eq!(found, Err(halt::Halted));
+            assert!(done.load(SeqCst) < 20, "{done:?} of 10,000 items began");
+        }
+    }
 
     #[test]
     fn results_come_in_order_for_any_number_of_threads() {

@@ -12,53 +12,186 @@
 //! Columns are cut into pieces by the data alone. Each piece adds up its own part and the parts are added in order, so
 //! results do not depend on the number of threads.
 
+use super::packed::PackedColumns;
 use super::vector::ROW_BLOCK;
+use super::vocabulary::term_frequency;
 use chumoku_kernels::parallel;
 use std::ops::Range;
 
-/// A sparse matrix by columns: column j has `values[starts[j]..starts[j + 1]]` in `rows`, ascending.
+/// A sparse matrix by columns.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
-    starts: Vec<usize>,
-    rows: Vec<u32>,
-    values: Vec<f32>,
+    stored: Stored,
     num_rows: usize,
+    /// Columns or, of packed ones, parts of them.
     pieces: Vec<Range<usize>>,
 }
 
+/// Where the numbers are.
+#[derive(Debug, Clone)]
+enum Stored {
+    Plain(Plain),
+    Packed(Packed),
+}
+
+/// Column j has `values[starts[j]..starts[j + 1]]` in `rows`, ascending.
+#[derive(Debug, Clone)]
+pub(crate) struct Plain {
+    starts: Vec<usize>,
+    rows: Vec<u32>,
+    values: Vec<f32>,
+}
+
+/// Columns of counts, from which values are made each time they are read; those that are no counts stand behind them.
+#[derive(Debug, Clone)]
+struct Packed {
+    /// Columns, and the weight of each.
+    parts: Vec<(PackedColumns, Vec<f32>)>,
+    /// The factor of the values of each row, for each block.
+    scales: Vec<[f32; 2]>,
+    others: Plain,
+}
+
+/// Most entries whose values are kept as they are, 8 bytes each. Few in tests, so that some are packed there too.
+pub(crate) const MOST_PLAIN: usize = if cfg!(test) { 1 << 12 } else { 1 << 26 };
 /// Most pieces that columns are cut into: that many threads can share a product.
 const MOST_PIECES: usize = 16;
 /// A piece has at least this many stored values for each row, so that adding up the pieces is the smaller work.
 const VALUES_PER_ROW: usize = 8;
 
+impl Default for Plain {
+    fn default() -> Self {
+        Plain { starts: vec![0], rows: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl Plain {
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Adds a column.
+    pub(crate) fn push(&mut self, entries: impl Iterator<Item = (u32, f32)>) {
+        for (row, value) in entries {
+            self.rows.push(row);
+            self.values.push(value);
+        }
+        self.starts.push(self.rows.len());
+    }
+
+    fn column(&self, column: usize) -> (&[u32], &[f32]) {
+        let range = self.starts[column]..self.starts[column + 1];
+        (&self.rows[range.clone()], &self.values[range])
+    }
+}
+
+impl Packed {
+    /// Hands each column of a part to `each`, or those that are no counts.
+    fn for_each(&self, part: usize, mut each: impl FnMut(&[u32], &[f32])) {
+        let Some((columns, weights)) = self.parts.get(part) else {
+            return (0..self.others.len()).map(|j| self.others.column(j)).for_each(|(rows, values)| each(rows, values));
+        };
+        let (mut values, mut weights) = (Vec::new(), weights.iter());
+        columns.for_each(|block, rows, counts| {
+            let weight = weights.next().copied().unwrap_or_default();
+            values.clear();
+            let each_row = rows.iter().zip(counts);
+            values.extend(
+                each_row.map(|(&row, &count)| term_frequency(count) * weight * self.scales[row as usize][block]),
+            );
+            each(rows, &values);
+        });
+    }
+
+    /// Columns of a part, or those that are no counts.
+    fn len_of(&self, part: usize) -> usize {
+        self.parts.get(part).map_or(self.others.len(), |(columns, _)| columns.len())
+    }
+}
+
+/// The number of pieces for so many values.
+fn count_of_pieces(values: usize, num_rows: usize) -> usize {
+    (values / (VALUES_PER_ROW * num_rows.max(1))).clamp(2, MOST_PIECES)
+}
+
 impl Columns {
+    /// The values of counts, term frequency · the weight of the column · the scale of the row in the column's block, and
+    /// behind them other columns. Rows are as many as scales.
+    pub(crate) fn of_counts(parts: Vec<(PackedColumns, Vec<f32>)>, scales: Vec<[f32; 2]>, others: Plain) -> Self {
+        let num_rows = scales.len();
+        let stored: usize = parts.iter().map(|(columns, _)| columns.stored()).sum();
+        let packed = Packed { parts, scales, others };
+        let count = packed.parts.len();
+        if stored <= MOST_PLAIN {
+            let mut plain = Plain::default();
+            plain.rows.reserve(stored);
+            plain.values.reserve(stored);
+            for part in 0..=count {
+                packed.for_each(part, |rows, values| plain.push(rows.iter().copied().zip(values.iter().copied())));
+            }
+            return Columns::plain(plain, num_rows);
+        }
+        let pieces = count_of_pieces(stored, num_rows);
+        let mut pieces_of_parts = vec![0..0; pieces];
+        let (mut before, mut piece) = (0, 0);
+        for (part, (columns, _)) in packed.parts.iter().enumerate() {
+            while piece + 1 < pieces && before >= stored / pieces * (piece + 1) {
+                piece += 1;
+                pieces_of_parts[piece] = part..part;
+            }
+            pieces_of_parts[piece].end = part + 1;
+            before += columns.stored();
+        }
+        pieces_of_parts[piece + 1..].fill(count..count);
+        pieces_of_parts[pieces - 1].end = count + 1;
+        Columns { stored: Stored::Packed(packed), num_rows, pieces: pieces_of_parts }
+    }
+
     /// # Panics
     /// If a row is not below `num_rows`, or `starts` are not those of as many rows and values.
+    #[cfg(test)]
     pub(crate) fn new(starts: Vec<usize>, rows: Vec<u32>, values: Vec<f32>, num_rows: usize) -> Self {
         assert!(rows.iter().all(|&row| (row as usize) < num_rows), "rows lie within the matrix");
         assert!(rows.len() == values.len() && starts.last() == Some(&rows.len()), "a row for each value");
-        let columns = starts.len() - 1;
-        let count = (values.len() / (VALUES_PER_ROW * num_rows.max(1))).clamp(2, MOST_PIECES);
+        Columns::plain(Plain { starts, rows, values }, num_rows)
+    }
+
+    fn plain(plain: Plain, num_rows: usize) -> Self {
+        let (starts, columns, values) = (&plain.starts, plain.len(), plain.values.len());
+        let count = count_of_pieces(values, num_rows);
         let border = |piece: usize| match piece {
             0 => 0,
             _ if piece == count => columns,
-            _ => starts.partition_point(|&start| start < values.len() / count * piece).min(columns),
+            _ => starts.partition_point(|&start| start < values / count * piece).min(columns),
         };
         let pieces = (0..count).map(|piece| border(piece)..border(piece + 1)).collect();
-        Columns { starts, rows, values, num_rows, pieces }
+        Columns { stored: Stored::Plain(plain), num_rows, pieces }
     }
 
     pub(crate) fn num_rows(&self) -> usize {
         self.num_rows
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.starts.len() - 1
+        match &self.stored {
+            Stored::Plain(plain) => plain.len(),
+            Stored::Packed(packed) => (0..=packed.parts.len()).map(|part| packed.len_of(part)).sum(),
+        }
     }
 
-    fn column(&self, column: usize) -> (&[u32], &[f32]) {
-        let range = self.starts[column]..self.starts[column + 1];
-        (&self.rows[range.clone()], &self.values[range])
+    /// Returns true if columns are packed.
+    #[cfg(test)]
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.stored, Stored::Packed(_))
+    }
+
+    /// Hands each column of a piece to `each`.
+    fn for_each(&self, piece: Range<usize>, mut each: impl FnMut(&[u32], &[f32])) {
+        match &self.stored {
+            Stored::Plain(plain) => piece.map(|j| plain.column(j)).for_each(|(rows, values)| each(rows, values)),
+            Stored::Packed(packed) => piece.for_each(|part| packed.for_each(part, &mut each)),
+        }
     }
 
     /// `out` = X Xᵀ `a`, both (rows, `width`), where `width` is one that [`padded`] gives. `work` is kept for the next
@@ -104,9 +237,8 @@ impl Columns {
         }
     }
 
-    fn add_gram<const LANES: usize>(&self, columns: Range<usize>, a: &[[f32; LANES]], sums: &mut [[f32; LANES]]) {
-        for column in columns {
-            let (rows, values) = self.column(column);
+    fn add_gram<const LANES: usize>(&self, piece: Range<usize>, a: &[[f32; LANES]], sums: &mut [[f32; LANES]]) {
+        self.for_each(piece, |rows, values| {
             let mut weights = [0.0; LANES];
             for (&row, &value) in rows.iter().zip(values) {
                 let a = &a[row as usize];
@@ -120,22 +252,41 @@ impl Columns {
                     sum[lane] += value * weights[lane];
                 }
             }
-        }
+        });
     }
 
     /// W = Xᵀ `a`, (columns, `outputs`), of `a` (rows, `width`).
     pub(crate) fn weights(&self, a: &[f32], width: usize, outputs: usize) -> Vec<f32> {
-        let mut weights = vec![0.0; self.len() * outputs];
-        parallel::for_each_chunk(&mut weights, COLUMN_BLOCK * outputs, |block, weights| {
-            for (column, weights) in weights.chunks_exact_mut(outputs).enumerate() {
-                let (rows, values) = self.column(block * COLUMN_BLOCK + column);
-                for (&row, &value) in rows.iter().zip(values) {
-                    let a = &a[row as usize * width..][..outputs];
-                    weights.iter_mut().zip(a).for_each(|(weight, a)| *weight += value * a);
-                }
+        let add = |(rows, values): (&[u32], &[f32]), weights: &mut [f32]| {
+            for (&row, &value) in rows.iter().zip(values) {
+                let a = &a[row as usize * width..][..outputs];
+                weights.iter_mut().zip(a).for_each(|(weight, a)| *weight += value * a);
             }
-        });
-        weights
+        };
+        match &self.stored {
+            Stored::Plain(plain) => {
+                let mut weights = vec![0.0; plain.len() * outputs];
+                parallel::for_each_chunk(&mut weights, COLUMN_BLOCK * outputs, |block, weights| {
+                    for (column, weights) in weights.chunks_exact_mut(outputs).enumerate() {
+                        add(plain.column(block * COLUMN_BLOCK + column), weights);
+                    }
+                });
+                weights
+            }
+            Stored::Packed(packed) => {
+                let of_part = |part: usize| {
+                    let mut weights = vec![0.0; packed.len_of(part) * outputs];
+                    let mut columns = weights.chunks_exact_mut(outputs);
+                    packed.for_each(part, |rows, values| {
+                        if let Some(weights) = columns.next() {
+                            add((rows, values), weights);
+                        }
+                    });
+                    weights
+                };
+                parallel::map_indices(packed.parts.len() + 1, of_part).concat()
+            }
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 //! counted in a table, those of too few texts dropped, and the rest written column by column. Neither a matrix by rows
 //! nor a search in the whole vocabulary is needed.
 
-use super::columns::Columns;
+use super::columns::{Columns, Plain};
+use super::packed::PackedColumns;
 use super::vocabulary::{CountedTexts, Vocabulary, block_of, row_scales, term_frequency};
 use chumoku_kernels::parallel;
 
@@ -34,95 +35,67 @@ const LEAST_RELEVANCE: f64 = 1e-3;
 
 /// Columns of adjacent hashes.
 #[derive(Default)]
-struct Part {
+pub(crate) struct Part {
     /// Ascending.
     hashes: Vec<u64>,
-    /// Where each column ends in the arrays below.
-    ends: Vec<usize>,
-    rows: Vec<u32>,
-    counts: Vec<u32>,
+    columns: PackedColumns,
 }
 
 impl Part {
-    fn columns(&self) -> impl Iterator<Item = (u64, &[u32], &[u32])> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let ranges = starts.zip(&self.ends);
-        ranges.zip(&self.hashes).map(|((start, &end), &hash)| (hash, &self.rows[start..end], &self.counts[start..end]))
+    fn for_each(&self, mut each: impl FnMut(u64, &[u32], &[u32])) {
+        let mut hashes = self.hashes.iter();
+        self.columns.for_each(|_, rows, counts| {
+            if let Some(&hash) = hashes.next() {
+                each(hash, rows, counts);
+            }
+        });
     }
 
     fn push(&mut self, hash: u64, rows: &[u32], counts: &[u32]) {
         self.hashes.push(hash);
-        self.rows.extend_from_slice(rows);
-        self.counts.extend_from_slice(counts);
-        self.ends.push(self.rows.len());
+        self.columns.push(block_of(hash), rows, counts);
     }
 }
 
 /// The features of the texts, and the texts' rows by columns.
+#[cfg(test)]
 pub(crate) fn features(counted: &CountedTexts, choice: &Choice<'_>) -> (Vocabulary, Columns) {
-    let mut parts = count(counted, choice.at_least);
+    features_of(count(counted, choice.at_least), counted, choice)
+}
+
+/// Returns the features, and the texts' rows by columns. `parts` has the columns of n-grams in the order of their hashes;
+/// `first` has the features of the columns beside the texts.
+pub(crate) fn features_of(mut parts: Vec<Part>, first: &CountedTexts, choice: &Choice<'_>) -> (Vocabulary, Columns) {
     keep_most_frequent(&mut parts, choice.most);
     let texts = choice.labels.len();
     let weights = weigh(&parts, choice);
     let scales = scales(&parts, &weights, texts);
-
-    let mut starts = vec![0];
-    for part in &parts {
-        let before = starts[starts.len() - 1];
-        starts.extend(part.ends.iter().map(|end| before + end));
-    }
-    let stored = starts[starts.len() - 1];
-    let (mut rows, mut values) = (vec![0; stored], vec![0.0; stored]);
-    let (mut rows_left, mut values_left) = (&mut rows[..], &mut values[..]);
-    let mut places = Vec::new();
-    for part in &parts {
-        let (rows, values);
-        (rows, rows_left) = rows_left.split_at_mut(part.rows.len());
-        (values, values_left) = values_left.split_at_mut(part.rows.len());
-        places.push((rows, values));
-    }
-    parallel::for_each_chunk(&mut places, 1, |i, place| {
-        let ((rows, values), part, weights) = (&mut place[0], &parts[i], &weights[i]);
-        rows.copy_from_slice(&part.rows);
-        let mut at = 0;
-        for ((hash, rows, counts), &weight) in part.columns().zip(weights) {
-            let block = block_of(hash);
-            for ((&row, &count), value) in rows.iter().zip(counts).zip(&mut values[at..]) {
-                *value = term_frequency(count) * weight * scales[row as usize][block];
-            }
-            at += rows.len();
-        }
-    });
-    let hashes = parts.iter().flat_map(|part| part.hashes.iter().copied()).collect();
-    add_beside(counted, choice.beside, (&mut starts, &mut rows, &mut values));
-    (Vocabulary::new(hashes, weights.concat()), Columns::new(starts, rows, values, texts))
+    let beside = beside_columns(first, choice.beside);
+    let vocabulary =
+        Vocabulary::new(parts.iter().flat_map(|part| part.hashes.iter().copied()).collect(), weights.concat());
+    let weighed = parts.into_iter().map(|part| part.columns).zip(weights).collect();
+    (vocabulary, Columns::of_counts(weighed, scales, beside))
 }
 
-/// Adds the columns of what stands beside the texts behind those of n-grams.
-fn add_beside(
-    counted: &CountedTexts,
-    features: usize,
-    (starts, rows, values): (&mut Vec<usize>, &mut Vec<u32>, &mut Vec<f32>),
-) {
+/// The columns of what stands beside the texts.
+fn beside_columns(counted: &CountedTexts, features: usize) -> Plain {
     let mut columns: Vec<Vec<(u32, f32)>> = vec![Vec::new(); features];
     for (row, (indices, found)) in (0..).zip(counted.beside()) {
         indices.iter().zip(found).for_each(|(&feature, &value)| columns[feature as usize].push((row, value)));
     }
-    for column in columns {
-        rows.extend(column.iter().map(|(row, _)| row));
-        values.extend(column.iter().map(|(_, value)| value));
-        starts.push(rows.len());
-    }
+    let mut found = Plain::default();
+    columns.iter().for_each(|column| found.push(column.iter().copied()));
+    found
 }
 
 /// The columns of all n-grams of `at_least` as many texts, in order of their hashes.
-fn count(counted: &CountedTexts, at_least: u32) -> Vec<Part> {
+pub(crate) fn count(counted: &CountedTexts, at_least: u32) -> Vec<Part> {
     let texts: Vec<(&[u64], &[u32])> = counted.texts().collect();
     let all: usize = texts.iter().map(|text| text.0.len()).sum();
     let shards = (all / SHARD).next_power_of_two().min(1 << 16);
     let groups = shards.min(GROUPS);
-    let shift = 64 - shards.trailing_zeros();
-    let shard_of = |hash: u64| hash.checked_shr(shift).unwrap_or(0) as usize;
+    let slice = counted.slice();
+    let shard_of = |hash: u64| slice.part(hash, shards);
     let of_group = |group: usize| {
         let shards = shards / groups * group..shards / groups * (group + 1);
         let mut next: Vec<usize> =
@@ -195,26 +168,31 @@ impl Counter {
         }
         self.kept.sort_unstable();
         // From now on the table holds where the next text of an n-gram goes.
-        let mut end = part.rows.len();
         for entry in &mut self.table {
-            entry.0 = if entry.1 >= at_least.max(1) { 0 } else { DROPPED };
+            entry.0 = DROPPED;
         }
-        for &(hash, place) in &self.kept {
+        let (mut rows, mut counts, mut ends, mut end) =
+            (Vec::new(), Vec::new(), Vec::with_capacity(self.kept.len()), 0);
+        for &(_, place) in &self.kept {
             let entry = &mut self.table[place as usize];
             entry.0 = end as u64;
             end += entry.1 as usize;
-            part.hashes.push(hash);
-            part.ends.push(end);
+            ends.push(end);
         }
-        part.rows.resize(end, 0);
-        part.counts.resize(end, 0);
+        rows.resize(end, 0);
+        counts.resize(end, 0);
         for ((&place, &row), &count) in self.places.iter().zip(&self.rows).zip(&self.counts) {
             let next = &mut self.table[place as usize].0;
             if *next != DROPPED {
-                part.rows[*next as usize] = row;
-                part.counts[*next as usize] = count;
+                rows[*next as usize] = row;
+                counts[*next as usize] = count;
                 *next += 1;
             }
+        }
+        let mut start = 0;
+        for (&(hash, _), end) in self.kept.iter().zip(ends) {
+            part.push(hash, &rows[start..end], &counts[start..end]);
+            start = end;
         }
     }
 }
@@ -226,21 +204,26 @@ fn keep_most_frequent(parts: &mut [Part], most: usize) {
     if parts.iter().map(|part| part.hashes.len()).sum::<usize>() <= most {
         return;
     }
-    let frequencies = |part: &Part| part.columns().map(|(_, rows, _)| rows.len()).collect::<Vec<_>>();
-    let mut all: Vec<usize> = parts.iter().flat_map(frequencies).collect();
+    let frequencies = |part: &Part| {
+        let mut found = Vec::with_capacity(part.hashes.len());
+        part.for_each(|_, rows, _| found.push(rows.len() as u32));
+        found
+    };
+    let mut all: Vec<u32> = parts.iter().flat_map(frequencies).collect();
     all.sort_unstable_by(|a, b| b.cmp(a));
     // Of n-grams of as many texts as the last one kept, there is room for some.
-    let least = most.checked_sub(1).map_or(usize::MAX, |last| all[last]);
+    let least = most.checked_sub(1).map_or(u32::MAX, |last| all[last]);
     let mut room = most - all.iter().take_while(|&&texts| texts > least).count();
     for part in parts {
         let mut kept = Part::default();
-        for (hash, rows, counts) in part.columns() {
-            let is_last = rows.len() == least && room > 0;
+        part.for_each(|hash, rows, counts| {
+            let texts = rows.len() as u32;
+            let is_last = texts == least && room > 0;
             room -= usize::from(is_last);
-            if rows.len() > least || is_last {
+            if texts > least || is_last {
                 kept.push(hash, rows, counts);
             }
-        }
+        });
         *part = kept;
     }
 }
@@ -253,7 +236,7 @@ fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
     let texts = labels.len() as f64;
     let of_classes = |part: &Part| {
         let mut sums = vec![0_usize; classes];
-        part.rows.iter().flat_map(|&row| numbers(row)).for_each(|label| sums[label] += 1);
+        part.for_each(|_, rows, _| rows.iter().flat_map(|&row| numbers(row)).for_each(|label| sums[label] += 1));
         sums
     };
     // One added to each count, in every sum too.
@@ -266,7 +249,8 @@ fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
     let all: f64 = of_class.iter().sum();
     let weigh = |part: &Part| {
         let mut counts = Vec::new();
-        let weights = part.columns().map(|(_, rows, _)| {
+        let mut weights = Vec::with_capacity(part.hashes.len());
+        part.for_each(|_, rows, _| {
             counts.clear();
             counts.resize(classes, 1.0);
             rows.iter().flat_map(|&row| numbers(row)).for_each(|label| counts[label] += 1.0);
@@ -277,30 +261,36 @@ fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
             });
             let relevance = raised(ratios.fold(0.0, f64::max)).max(LEAST_RELEVANCE) as f32;
             let idf = (1.0 + ((1.0 + texts) / (1.0 + rows.len() as f64)).ln()) as f32;
-            idf * relevance
+            weights.push(idf * relevance);
         });
-        weights.collect()
+        weights
     };
     parallel::map(parts, weigh)
 }
 
 /// By what the values of each text's two blocks are multiplied.
 fn scales(parts: &[Part], weights: &[Vec<f32>], texts: usize) -> Vec<[f32; 2]> {
+    /// Parts whose sums are held at a time.
+    const AT_A_TIME: usize = 8;
     let add = |i: usize| {
-        let (part, weights) = (&parts[i], &weights[i]);
         let mut squares = vec![[0.0_f64; 2]; texts];
-        for ((hash, rows, counts), &weight) in part.columns().zip(weights) {
+        let mut weights = weights[i].iter();
+        parts[i].for_each(|hash, rows, counts| {
+            let weight = weights.next().copied().unwrap_or_default();
             for (&row, &count) in rows.iter().zip(counts) {
                 let value = term_frequency(count) * weight;
                 squares[row as usize][block_of(hash)] += f64::from(value * value);
             }
-        }
+        });
         squares
     };
     let mut all = vec![[0.0_f64; 2]; texts];
-    for squares in parallel::map_indices(parts.len(), add) {
-        for (all, part) in all.iter_mut().zip(squares) {
-            *all = [all[0] + part[0], all[1] + part[1]];
+    for first in (0..parts.len()).step_by(AT_A_TIME) {
+        let count = AT_A_TIME.min(parts.len() - first);
+        for squares in parallel::map_indices(count, |i| add(first + i)) {
+            for (all, part) in all.iter_mut().zip(squares) {
+                *all = [all[0] + part[0], all[1] + part[1]];
+            }
         }
     }
     all.into_iter().map(row_scales).collect()

@@ -16,6 +16,7 @@
 //!
 //! The same texts give the same bits for any number of threads: work is cut by the data alone, sums have a fixed order.
 
+mod amount;
 mod answer;
 pub mod beside;
 pub mod calendar;
@@ -26,6 +27,7 @@ pub mod hash;
 mod loss;
 mod model;
 mod newton;
+mod packed;
 mod pairs;
 mod problem;
 mod select;

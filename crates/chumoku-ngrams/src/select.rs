@@ -1,16 +1,17 @@
 //! Training: features, their weights, and the choice of C.
 
 use super::NgramConfig;
+use super::amount::{Amount, Amounts, bits_of_slices};
 use super::answer::{Answer, loss, numbers_of, outputs_of};
 use super::columns::bytes_of_fitting;
 use super::error::NgramError;
-use super::features::{Choice, features};
+use super::features::{Choice, Part, count, features_of};
 use super::model::{NgramModel, NgramReport};
 use super::newton::{Solver, Stop};
 use super::problem::{Problem, Vector};
 use super::sparse::Sparse;
-use super::tokens::NgramScheme;
-use super::vocabulary::CountedTexts;
+use super::tokens::{NgramScheme, Slice};
+use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::beside;
 use chumoku_kernels::parallel;
 use chumoku_text::lang::lang;
@@ -100,18 +101,21 @@ impl NgramModel {
         let reading = |read: usize| {
             progress(&tr!("{read} of {} texts read", "{} 件中 {read} 件を読み込み済み", data.texts.len()));
         };
-        let mut counted = match found.texts {
-            Some((known, counted)) if known == scheme => counted,
-            _ => CountedTexts::read(data.texts, &scheme, &is_cancelled, &reading),
+        let choice = Choice {
+            at_least: config.at_least(data.texts.len()),
+            most: config.max_weights / outputs,
+            relevance: config.relevance,
+            labels: data.labels,
+            classes: data.num_classes,
+            beside: beside::num_features(&scheme.columns),
+        };
+        let known = found.texts.filter(|(known, _)| *known == scheme).map(|(_, counted)| counted);
+        let Counted { mut texts, parts, is_whole } = match known {
+            Some(texts) => Counted { parts: count(&texts, choice.at_least), texts, is_whole: true },
+            None => Counted::read(data.texts, &scheme, choice.at_least, (&is_cancelled, &reading)),
         };
         go_on()?;
-        let at_least = if data.texts.len() < MANY_TEXTS { 1 } else { 2 };
-        let at_least = config.min_document_frequency.unwrap_or(at_least);
-        let most = config.max_weights / outputs;
-        let beside = beside::num_features(&scheme.columns);
-        let (labels, classes) = (data.labels, data.num_classes);
-        let choice = Choice { at_least, most, relevance: config.relevance, labels, classes, beside };
-        let (vocabulary, x) = features(&counted, &choice);
+        let (vocabulary, x) = features_of(parts, &texts, &choice);
         failpoint::hit("ngrams");
         go_on()?;
         progress(&tr!(
@@ -128,32 +132,98 @@ impl NgramModel {
             _ => prior.clone(),
         };
         let is_set = data.is_set;
-        let problem = Problem { x: &x, labels, is_set, row_weights: &row_weights, outputs, prior: &bias };
-        let valid = data.valid.filter(|(texts, _)| !texts.is_empty()).map(|(texts, labels)| {
+        let problem = Problem { x: &x, labels: data.labels, is_set, row_weights: &row_weights, outputs, prior: &bias };
+        let valid = data.valid.filter(|(texts, _)| !texts.is_empty());
+        let valid_counted = valid.filter(|_| is_whole).map(|(texts, _)| {
             let counted = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {});
             let rows = counted.rows(&vocabulary);
-            (counted, rows, labels)
+            (counted, rows)
         });
         go_on()?;
 
-        let valid_rows = valid.as_ref().map(|(_, rows, labels)| (rows, *labels));
+        let valid = valid.map(|(texts, labels)| {
+            let rows = match &valid_counted {
+                Some((_, rows)) => ValidRows::Rows(rows),
+                None => ValidRows::Texts(texts, &scheme, &vocabulary),
+            };
+            (rows, labels)
+        });
         let listener = Listener { is_cancelled: &is_cancelled, progress };
         let start = found.start.filter(|start| start.dual.len() == data.texts.len() * outputs);
         let search = Search {
             problem: &problem,
             solver: Solver::new(&problem),
-            valid: valid_rows,
+            valid,
             data,
             tolerance: config.tolerance,
             listener,
             products: 0,
         };
         let Trial { weights, start, report } = search.run(start, config)?;
-        if let Some((valid, _, _)) = valid {
-            counted.append(valid);
+        if let Some((valid, _)) = valid_counted {
+            texts.append(valid);
         }
-        let found = Found { texts: Some((scheme.clone(), counted)), start: Some(start) };
+        let found = Found { texts: is_whole.then(|| (scheme.clone(), texts)), start: Some(start) };
         Ok((NgramModel { scheme, vocabulary, weights, prior, is_set, report: Some(report) }, found))
+    }
+}
+
+/// The n-grams of training texts.
+struct Counted {
+    /// The counts or, where texts are read slice by slice, what stands beside the texts alone.
+    texts: CountedTexts,
+    /// The columns of those of enough texts.
+    parts: Vec<Part>,
+    is_whole: bool,
+}
+
+impl Counted {
+    /// Reads texts: once, or where so many counts would take too much memory once for each slice of the hashes.
+    fn read(
+        texts: &[&str],
+        scheme: &NgramScheme,
+        at_least: u32,
+        (is_cancelled, reading): (&(dyn Fn() -> bool + Sync), &dyn Fn(usize)),
+    ) -> Counted {
+        let bits = bits_of_slices(Amount::of(texts, scheme, at_least).ngrams);
+        let read = |slice: Slice, done: usize| {
+            let progress = |read: usize| reading((done * texts.len() + read) >> bits);
+            CountedTexts::read_slice(texts, scheme, slice, is_cancelled, &progress)
+        };
+        let mut slices = Slice::all(bits).enumerate();
+        let mut first = read(slices.next().map_or_else(Slice::default, |(_, slice)| slice), 0);
+        let mut parts = count(&first, at_least);
+        if bits == 0 {
+            return Counted { texts: first, parts, is_whole: true };
+        }
+        first.forget_ngrams();
+        for (done, slice) in slices {
+            if !is_cancelled() {
+                parts.extend(count(&read(slice, done), at_least));
+            }
+        }
+        Counted { texts: first, parts, is_whole: false }
+    }
+}
+
+impl NgramConfig {
+    /// The number of training texts that must contain an n-gram for it to be a feature.
+    fn at_least(&self, texts: usize) -> u32 {
+        self.min_document_frequency.unwrap_or(if texts < MANY_TEXTS { 1 } else { 2 })
+    }
+
+    /// Estimates from some of the training and validation `texts` how many bytes of memory training takes at the most.
+    /// `is_set` if labels do not exclude each other.
+    pub fn memory_of_training(&self, texts: [&[&str]; 2], classes: usize, is_set: bool) -> f64 {
+        let (scheme, at_least) = (scheme_for(texts[0], self), self.at_least(texts[0].len()));
+        Amounts {
+            amounts: texts.map(|texts| Amount::of(texts, &scheme, at_least)),
+            texts: texts[0].len(),
+            classes,
+            is_set,
+            most_features: self.max_weights / outputs_of(classes, is_set).max(1),
+        }
+        .bytes()
     }
 }
 
@@ -185,11 +255,37 @@ struct Listener<'a> {
     progress: &'a dyn Fn(&str),
 }
 
+/// Texts on which C is chosen.
+#[derive(Clone, Copy)]
+enum ValidRows<'a> {
+    Rows(&'a Sparse),
+    /// To be read each time: their rows would take too much memory.
+    Texts(&'a [&'a str], &'a NgramScheme, &'a Vocabulary),
+}
+
+impl ValidRows<'_> {
+    /// The scores of each text.
+    fn scores(self, weights: &[f32], bias: &[f32]) -> Vec<f32> {
+        /// Texts whose rows are held at a time.
+        const AT_A_TIME: usize = 1 << 13;
+        match self {
+            ValidRows::Rows(rows) => rows.times_plus(weights, bias),
+            ValidRows::Texts(texts, scheme, vocabulary) => {
+                let of_some = |texts: &[&str]| {
+                    let counted = CountedTexts::read(texts, scheme, &|| false, &|_| {});
+                    counted.rows(vocabulary).times_plus(weights, bias)
+                };
+                texts.chunks(AT_A_TIME).flat_map(of_some).collect()
+            }
+        }
+    }
+}
+
 /// The search for C.
 struct Search<'a> {
     problem: &'a Problem<'a>,
     solver: Solver<'a>,
-    valid: Option<(&'a Sparse, &'a [&'a [u32]])>,
+    valid: Option<(ValidRows<'a>, &'a [&'a [u32]])>,
     data: &'a Examples<'a>,
     tolerance: f64,
     listener: Listener<'a>,
@@ -279,7 +375,7 @@ impl Search<'_> {
         let mut dual = self.problem.unpadded(&at.dual);
         let score = self.valid.map(|(rows, labels)| {
             let (weights, bias) = weights.split_at(weights.len() - self.problem.outputs);
-            let scores = rows.times_plus(weights, bias);
+            let scores = rows.scores(weights, bias);
             let score = evaluate(&scores, labels, self.data);
             let percent = 100.0 * score.accuracy;
             (self.listener.progress)(&tr!(

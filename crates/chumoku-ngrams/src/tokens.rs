@@ -129,6 +129,38 @@ pub(crate) struct Reader {
     hashes: Vec<u64>,
     /// What stands for what, if it was asked for.
     names: Option<Names>,
+    /// The hashes that are wanted.
+    slice: Slice,
+}
+
+/// A part of all hashes: those that begin with the same bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Slice {
+    bits: u32,
+    /// These bits, as a number.
+    at: u64,
+}
+
+impl Slice {
+    /// All hashes in 2^`bits` parts, in their order.
+    pub(crate) fn all(bits: u32) -> impl Iterator<Item = Slice> {
+        (0..1 << bits).map(move |at| Slice { bits, at })
+    }
+
+    /// Returns true for the first part.
+    pub(crate) fn is_first(self) -> bool {
+        self.at == 0
+    }
+
+    fn contains(self, hash: u64) -> bool {
+        hash.checked_shr(u64::BITS - self.bits).unwrap_or(0) == self.at
+    }
+
+    /// The number of a hash's part if the slice has `count` equal parts, a power of two.
+    pub(crate) fn part(self, hash: u64, count: usize) -> usize {
+        let inside = hash.checked_shl(self.bits).unwrap_or(0);
+        inside.checked_shr(u64::BITS - count.trailing_zeros()).unwrap_or(0) as usize
+    }
 }
 
 /// The n-grams of a text, readable.
@@ -140,6 +172,11 @@ struct Names {
 }
 
 impl Reader {
+    /// Reads the n-grams of a slice alone.
+    pub(crate) fn of(slice: Slice) -> Reader {
+        Reader { slice, ..Reader::default() }
+    }
+
     /// The n-grams of a text with their hashes, in the order in which they are found, a repeated one as often as it
     /// occurs.
     pub(crate) fn named(text: &str, scheme: &NgramScheme) -> Vec<(u64, String)> {
@@ -194,7 +231,11 @@ impl Reader {
     pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
         let text = scheme.text_of(text);
         match pair::parts(text).filter(|_| scheme.pairs) {
-            None => self.read_one(text, scheme),
+            None => {
+                self.read_one(text, scheme);
+                self.keep_slice();
+                &self.hashes
+            }
             Some((first, second)) => {
                 let sides = [first, second].map(|text| {
                     self.read_one(text, scheme);
@@ -202,6 +243,7 @@ impl Reader {
                     Side { hashes: std::mem::take(&mut self.hashes), names: names.unwrap_or_default() }
                 });
                 self.hashes.extend(pairs::features(&sides));
+                self.keep_slice();
                 self.hashes.sort_unstable();
                 self.names.iter_mut().for_each(|names| names.found = pairs::names(&sides));
                 &self.hashes
@@ -223,8 +265,19 @@ impl Reader {
         } else {
             self.word_runs(scheme);
         }
+        // The features of a pair follow from all n-grams of its texts.
+        if !scheme.pairs {
+            self.keep_slice();
+        }
         self.hashes.sort_unstable();
         &self.hashes
+    }
+
+    /// Drops the hashes that are not wanted.
+    fn keep_slice(&mut self) {
+        if self.slice != Slice::default() {
+            self.hashes.retain(|&hash| self.slice.contains(hash));
+        }
     }
 
     /// Fills `units` with the graphemes of the text, folded and classified.

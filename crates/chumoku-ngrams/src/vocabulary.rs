@@ -1,7 +1,7 @@
 //! The n-grams of texts, the features among them, and the TF-IDF row of a text.
 
 use super::sparse::Sparse;
-use super::tokens::{NgramScheme, Reader};
+use super::tokens::{NgramScheme, Reader, Slice};
 use crate::beside;
 use chumoku_kernels::parallel;
 
@@ -13,6 +13,8 @@ const TEXTS_PER_STRETCH: usize = 1 << 13;
 /// The n-grams of some texts with their counts, in pieces of [`TEXTS_PER_TASK`] texts.
 pub(crate) struct CountedTexts {
     pieces: Vec<Piece>,
+    /// The hashes that are counted.
+    slice: Slice,
 }
 
 #[derive(Default)]
@@ -41,13 +43,24 @@ impl CountedTexts {
         is_cancelled: &(dyn Fn() -> bool + Sync),
         progress: &dyn Fn(usize),
     ) -> Self {
+        CountedTexts::read_slice(texts, scheme, Slice::default(), is_cancelled, progress)
+    }
+
+    /// The same of the n-grams of a slice alone; what stands beside texts comes with the first one.
+    pub(crate) fn read_slice(
+        texts: &[&str],
+        scheme: &NgramScheme,
+        slice: Slice,
+        is_cancelled: &(dyn Fn() -> bool + Sync),
+        progress: &dyn Fn(usize),
+    ) -> Self {
         let read = |texts: &[&str]| {
             let beside = Sparse { starts: vec![0], ..Sparse::default() };
             let mut piece = Piece { starts: vec![0], beside, ..Piece::default() };
             if is_cancelled() {
                 return piece;
             }
-            let mut reader = Reader::default();
+            let mut reader = Reader::of(slice);
             for text in texts {
                 for run in reader.read(text, scheme).chunk_by(|a, b| a == b) {
                     piece.hashes.push(run[0]);
@@ -55,9 +68,13 @@ impl CountedTexts {
                 }
                 piece.starts.push(piece.hashes.len());
                 let Sparse { starts, indices, values } = &mut piece.beside;
-                beside::push_features(&scheme.columns, scheme.column_scale, text, indices, values);
+                if slice.is_first() {
+                    beside::push_features(&scheme.columns, scheme.column_scale, text, indices, values);
+                }
                 starts.push(values.len());
             }
+            piece.hashes.shrink_to_fit();
+            piece.counts.shrink_to_fit();
             piece
         };
         let mut pieces = Vec::with_capacity(texts.len().div_ceil(TEXTS_PER_TASK));
@@ -66,7 +83,7 @@ impl CountedTexts {
             let parts: Vec<&[&str]> = texts.chunks(TEXTS_PER_TASK).collect();
             pieces.extend(parallel::map(&parts, |texts| read(texts)));
         }
-        CountedTexts { pieces }
+        CountedTexts { pieces, slice }
     }
 
     /// The distinct n-grams of each text, ascending, and how often each occurs.
@@ -74,9 +91,21 @@ impl CountedTexts {
         self.pieces.iter().flat_map(Piece::texts)
     }
 
+    /// The hashes that are counted.
+    pub(crate) fn slice(&self) -> Slice {
+        self.slice
+    }
+
     /// The features of what stands beside each text.
     pub(crate) fn beside(&self) -> impl Iterator<Item = (&[u32], &[f32])> {
         self.pieces.iter().flat_map(|piece| (0..piece.beside.rows()).map(|row| piece.beside.row(row)))
+    }
+
+    /// Forgets the n-grams, and keeps what stands beside the texts.
+    pub(crate) fn forget_ngrams(&mut self) {
+        for piece in &mut self.pieces {
+            *piece = Piece { starts: vec![0], beside: std::mem::take(&mut piece.beside), ..Piece::default() };
+        }
     }
 
     /// Adds other texts after these.

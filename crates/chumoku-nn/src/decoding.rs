@@ -30,7 +30,8 @@ pub struct BeamSearch {
     /// Hypotheses that are followed at a time, and returned at most; 1 takes the most probable token at each step.
     pub beam: usize,
     /// α of the length normalisation: a hypothesis of n tokens, its end included, scores
-    /// `ln p / ((5 + n) / 6)^α` (Wu et al. 2016, equation 14). 0 compares probabilities alone, which favours short ones.
+    /// `ln p / ((5 + n) / 6)^α` (Wu et al. 2016, equation 14). 0 compares probabilities alone, which favours short ones. From
+    /// −10 to 10.
     pub length_penalty: f64,
     /// The tokens that start and end every sequence.
     pub bounds: [u32; 2],
@@ -88,12 +89,13 @@ struct Live {
 
 impl BeamSearch {
     /// # Errors
-    /// If the beam is 0 or wider than the vocabulary, or the penalty is not a number.
+    /// If the beam is 0 or wider than the vocabulary, or the penalty out of its range.
     fn check(&self, vocabulary: usize) -> Result<()> {
         if self.beam == 0 || self.beam > vocabulary {
             return Err(Error::Beam { vocabulary, found: self.beam });
         }
-        if !self.length_penalty.is_finite() {
+        // Beyond, the penalty of a long text is no finite number.
+        if !(-10.0..=10.0).contains(&self.length_penalty) {
             return Err(Error::LengthPenalty(self.length_penalty));
         }
         Ok(())

@@ -107,8 +107,8 @@ pub enum Error {
         /// The beam's width.
         found: usize,
     },
-    /// A length penalty that is no finite number.
-    #[error("length penalty: expected a finite number, got {0}")]
+    /// A length penalty out of its range.
+    #[error("length penalty: expected a number from -10 to 10, got {0}")]
     LengthPenalty(f64),
     /// A temperature that is negative or no finite number.
     #[error("temperature: expected a finite number of at least 0, got {0}")]

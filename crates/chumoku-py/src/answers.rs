@@ -2,6 +2,7 @@
 
 use crate::addresses::Array;
 use crate::models::{borrowed, on_pool, room};
+use crate::outputs::ReadPath;
 use crate::pages::Page;
 use chumoku::answers::{Bounds, Predictor, Verdict};
 use chumoku::data::Span;
@@ -9,11 +10,10 @@ use chumoku::explain::AskedSpan;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, Unread, pair, row};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, Unread, pair, read_model_folder, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::path::PathBuf;
 
 enum Model {
     Network(Box<TextClassifier>),
@@ -47,14 +47,14 @@ impl Classifier {
 impl Classifier {
     /// Reads a model folder.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
         on_pool(py, || {
-            let model = match ModelKind::of(&folder) {
-                Ok(ModelKind::Ngrams) => Model::Ngrams(Box::new(NgramClassifier::load(&folder)?)),
+            let load = || match ModelKind::of(&folder) {
+                Ok(ModelKind::Ngrams) => Ok(Model::Ngrams(Box::new(NgramClassifier::load(&folder)?))),
                 // Says what is wrong with a folder of another kind.
-                _ => Model::Network(Box::new(TextClassifier::load(&folder)?)),
+                _ => Ok(Model::Network(Box::new(TextClassifier::load(&folder)?))),
             };
-            Ok(Classifier(model))
+            read_model_folder(&folder, load).map(Classifier)
         })
     }
 
@@ -129,11 +129,18 @@ impl Classifier {
         on_pool(py, || Ok(texts.iter().map(|text| self.predictor().known_share(text).unwrap_or(1.0)).collect()))
     }
 
-    /// The answer to each row of probabilities, a class number, where classes stand in a tree and the answer goes by its nodes; else
-    /// None: the most probable class.
+    /// The answer to each row of probabilities, a class number, where the model decides otherwise than by the largest; else None.
     fn answers(&self, probabilities: Vec<Vec<f32>>) -> Option<Vec<usize>> {
+        if let Some(decision) = self.predictor().decision() {
+            return Some(probabilities.iter().map(|row| decision.class(row)).collect());
+        }
         let tree = self.predictor().hierarchy();
         tree.map(|tree| probabilities.iter().map(|row| tree.answer(row)).collect())
+    }
+
+    /// Returns whether classes that exclude each other stand in a tree.
+    fn has_tree(&self) -> bool {
+        self.predictor().hierarchy().is_some()
     }
 
     /// Labels, a list for each text, as the model tells them where they stand in a tree; else None.
@@ -219,7 +226,7 @@ pub(crate) struct Tagger(TextTagger);
 impl Tagger {
     /// Reads a model folder.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
         on_pool(py, || TextTagger::load(&folder).map(Tagger))
     }
 

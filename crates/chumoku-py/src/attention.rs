@@ -83,7 +83,6 @@ impl Options {
         })?;
         let dropout = (dropout != 0.0).then(|| AttentionDropout { rate: dropout, random: Philox::new(seed, 0) });
         let window = window.map(|(left, right)| [left, right]);
-        let alibi = alibi.filter(|slopes| !slopes.is_empty());
         Ok(Options {
             scale,
             causal,

@@ -2,9 +2,9 @@
 //!
 //! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
 //! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
-//! for what is wrong with labelled texts, `tables` reads files, `rows` reads and answers rows that go to other processes, `crew` has training that several
-//! processes share. Names, defaults, shapes
-//! and errors that users meet are the package's: `python/chumoku`.
+//! for what is wrong with labelled texts, `tables` reads files, `rows` reads and answers rows that go to other processes, `crew` has
+//! training that several processes share, `outputs` opens the files that are written, `wording` turns flags in messages into
+//! parameters. Names, defaults, shapes and errors that users meet are the package's: `python/chumoku`.
 
 mod addresses;
 mod answers;
@@ -13,11 +13,13 @@ mod crew;
 mod doctor;
 mod microscope;
 mod models;
+mod outputs;
 mod pages;
 mod pool;
 mod rows;
 mod tables;
 mod training;
+mod wording;
 
 use pyo3::prelude::*;
 
@@ -37,6 +39,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pages::Page>()?;
     module.add_class::<microscope::Trace>()?;
     module.add_class::<doctor::Examined>()?;
+    module.add_class::<outputs::Output>()?;
     module.add_function(wrap_pyfunction!(models::model_kind, module)?)?;
     module.add_function(wrap_pyfunction!(answers::joined, module)?)?;
     module.add_function(wrap_pyfunction!(answers::beside, module)?)?;
@@ -48,6 +51,8 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(microscope::example_names, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::check, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::count, module)?)?;
+    module.add_function(wrap_pyfunction!(outputs::is_one_of, module)?)?;
+    module.add_function(wrap_pyfunction!(outputs::write_file, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_forward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_backward, module)?)?;
     module.add_function(wrap_pyfunction!(attention::attention_weights, module)?)?;

@@ -1,6 +1,7 @@
 //! Attention in numbers: traces, checks of worked examples, counts.
 
 use crate::models::{Traced, trace_model};
+use crate::outputs::ReadPath;
 use crate::pages::language;
 use crate::pool;
 use crate::training::error;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 fn example(source: &str, given: &str) -> PyResult<(String, WorkedExample)> {
     let found = match source {
         "name" => trace::builtin(given).map(|example| (given.to_owned(), example)),
-        "file" => WorkedExample::open(&PathBuf::from(given)).map(|example| (given.to_owned(), example)),
+        "file" => WorkedExample::open(&ReadPath::of(given.into())).map(|example| (given.to_owned(), example)),
         _ => WorkedExample::parse(given).map(|example| ("the example".to_owned(), example)).map_err(Error::Setting),
     };
     found.map_err(|failed| error(&failed))
@@ -56,7 +57,7 @@ impl Trace {
     #[allow(clippy::too_many_arguments)]
     fn of_model(
         py: Python<'_>,
-        folder: PathBuf,
+        folder: ReadPath,
         text: String,
         target: Option<String>,
         part: String,

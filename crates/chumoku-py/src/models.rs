@@ -1,6 +1,7 @@
 //! Trained models that write texts or vectors, and what they are asked; `answers` has those that answer of a text.
 
 use crate::addresses::{Array, Written};
+use crate::outputs::ReadPath;
 use crate::pages::Page;
 use crate::pool;
 use crate::training::{OFTEN, error, precision};
@@ -64,7 +65,7 @@ pub(crate) struct Translator(TextTranslator);
 impl Translator {
     /// Reads a model folder.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
         on_pool(py, || TextTranslator::load(&folder).map(Translator))
     }
 
@@ -108,7 +109,7 @@ pub(crate) struct Generator(Arc<TextGenerator>);
 impl Generator {
     /// Reads a model folder.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf, precision: Option<&str>) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: ReadPath, precision: Option<&str>) -> PyResult<Self> {
         let precision = named(precision)?;
         on_pool(py, || {
             let mut model = TextGenerator::load(&folder)?;
@@ -235,7 +236,7 @@ pub(crate) struct Embedder(TextEmbedder);
 impl Embedder {
     /// Reads a folder as transformers or sentence-transformers writes it.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf, precision: Option<&str>) -> PyResult<Self> {
+    fn load(py: Python<'_>, folder: ReadPath, precision: Option<&str>) -> PyResult<Self> {
         let precision = named(precision)?;
         on_pool(py, || TextEmbedder::load(&folder, precision).map(Embedder))
     }

@@ -177,6 +177,32 @@ def test_weights_of_classes():
             chumoku.TextClassifier(model="ngrams", progress=None, class_weight=weight).fit(texts, labels)
 
 
+def test_answers_for_macro_f1(tmp_path):
+    draw = np.random.default_rng(5)
+    words = draw.integers(0, 10, 2500)
+    labels = (draw.random(2500) < (words / 9) ** 2 * 0.48).astype(int).tolist()
+    texts = [f"word{word} in room {i % 7}" for i, word in enumerate(words)]
+    asked = texts[:300]
+    plain, chosen = (chumoku.TextClassifier(model="ngrams", progress=None, optimize=o).fit(texts, labels) for o in (None, "macro_f1"))
+    assert plain.metrics_["optimize"]["applied"] is False and chosen.metrics_["optimize"]["applied"] is True
+    p = chosen.predict_proba(asked)
+    assert (p == plain.predict_proba(asked)).all(), "probabilities stay as they are"
+    factors = np.array(chosen.metrics_["optimize"]["factors"], np.float32)
+    answers = chosen.predict(asked)
+    assert (answers == chosen.classes_[(p * factors).argmax(1)]).all()
+    assert (answers == 1).sum() > (plain.predict(asked) == 1).sum()
+    sure = chosen.predict(asked, abstain=0.8)
+    assert all(answer is None or answer == told for answer, told in zip(sure, answers))
+    assert (chosen.predict(asked, threshold={1: 0.999}) == 0).any()
+    chosen.save(tmp_path / "model")
+    again = chumoku.TextClassifier.load(tmp_path / "model")
+    assert [str(x) for x in answers] == again.predict(asked).tolist()
+    with pytest.raises(ValueError, match="optimize: expected one of macro_f1"):
+        chumoku.TextClassifier(model="ngrams", progress=None, optimize="accuracy").fit(texts, labels)
+    with pytest.raises(ValueError, match="optimize: answers are chosen"):
+        chumoku.TextClassifier(model="ngrams", progress=None, optimize="macro_f1").fit(texts, [[x] for x in labels])
+
+
 def named(n=150):
     """Who lives where."""
     texts, spans = [], []

@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -223,6 +225,23 @@ def test_in_a_notebook(fitted):
     page = fitted._repr_html_()
     assert page.startswith("<div>") and "no, yes" in page and "<script" not in page and len(page) < 100_000
     assert repr(small(seed=3)) == "TextClassifier(epochs=2, seed=3, progress=None)"
+
+
+def test_no_file_that_was_read_is_replaced(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    model = chumoku.TextClassifier.load(tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    found = model.explain("The soup was great, number 3.")
+    os.link(tmp_path / "model" / "model.safetensors", tmp_path / "hard.html")
+    for file in (tmp_path / "model" / "config.json", tmp_path / "hard.html"):
+        with pytest.raises(ValueError, match="that is a file that is read"):
+            found.save(file)
+    with pytest.raises(ValueError, match="that is a file that is read"):
+        model.export(tmp_path / "model" / "tokenizer.json")
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    found.save(tmp_path / "model" / "page.html")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        found.save(tmp_path / "nowhere" / "page.html")
 
 
 def test_explaining(fitted, tmp_path):
@@ -465,3 +484,32 @@ def test_explanations_pickle(fitted):
         found = model.explain("The soup was great.")
         again = pickle.loads(pickle.dumps(found))
         assert again.data == found.data and again.effects == found.effects
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_as_one(tmp_path):
+    """The reader stands between configuration and weights while another model takes the folder's place."""
+    texts, labels = rows()
+    renamed = ["b" if label == "no" else "a" for label in labels]
+    for name, given in (("old", labels), ("new", renamed)):
+        chumoku.TextClassifier(model="ngrams", progress=None, out=tmp_path / name).fit(texts, given)
+    shutil.copytree(tmp_path / "old", tmp_path / "model")
+    hold = tmp_path / "hold"
+    hold.touch()
+    read = textwrap.dedent(
+        """
+        import chumoku, json, sys
+        model = chumoku.TextClassifier.load("model")
+        json.dump([model.predict(["The soup was great."]).tolist(), model.metrics_["labels"]], sys.stdout)
+        """
+    )
+    environment = os.environ | {"CHUMOKU_FAILPOINT": f"weights=hold:{hold}"}
+    with subprocess.Popen([sys.executable, "-c", read], cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as reader:
+        while not hold.stat().st_size:
+            assert reader.poll() is None
+            time.sleep(0.002)
+        for name in ("model.safetensors", "metrics.json", "trained-on.bin", "README.md", "config.json"):
+            shutil.copy(tmp_path / "new" / name, tmp_path / "copy")
+            os.replace(tmp_path / "copy", tmp_path / "model" / name)
+        hold.unlink()
+        found = json.load(reader.stdout)
+    assert found == [["a"], ["a", "b"]] and reader.returncode == 0

@@ -93,6 +93,11 @@ def test_a_trace_is_saved(tmp_path):
     assert json.loads((tmp_path / "trace.json").read_text())["steps"] == found.data["steps"]
     assert "xl/workbook.xml" in zipfile.ZipFile(tmp_path / "trace.xlsx").namelist()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    worked = (ROOT / "crates" / "chumoku-view" / "worked" / "by-hand.json").read_bytes()
+    (tmp_path / "example.json").write_bytes(worked)
+    with pytest.raises(ValueError, match="that is a file that is read"):
+        chumoku.trace(tmp_path / "example.json").save(tmp_path / "example.json")
+    assert (tmp_path / "example.json").read_bytes() == worked
     with pytest.raises(ValueError, match="ends with one of .txt"):
         found.save(tmp_path / "trace.doc")
     assert "与えられた値" in found.text("ja") and found.text("ja") != found.text()

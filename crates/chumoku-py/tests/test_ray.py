@@ -231,6 +231,7 @@ def test_the_command_s_errors(cluster, models, tmp_path, monkeypatch, capfd):  #
 
     model = models / "classes"
     refused(2, ["--out"], "predict", model, "rows.csv")
+    refused(2, ["--out -", "name of a file"], "predict", model, "rows.csv", "--out", "-")
     refused(2, ["nowhere"], "predict", "nowhere", "rows.csv", "--out", "out")
     refused(2, ["missing.csv"], "predict", model, "missing.csv", "--out", "out")
     refused(2, ["--workers", "none"], "predict", model, "rows.csv", "--out", "out", "--workers", "none")

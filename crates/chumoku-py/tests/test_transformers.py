@@ -1,5 +1,9 @@
 """Tiny random models of transformers, by our attention and by the plain one ("eager")."""
 
+import contextlib
+import copy
+import importlib
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -100,10 +104,69 @@ def test_weights(name):
         torch.testing.assert_close(a[..., : b.shape[-1]][rows], b[rows], atol=5e-6, rtol=0)
 
 
-def test_an_unknown_argument_is_not_passed_over():
+def test_unknown_arguments_that_concern_attention_are_refused():
     q = torch.zeros(1, 1, 2, 4)
-    with pytest.raises(ValueError, match="'temperature' of Module is not known"):
-        chumoku.transformers._attention(torch.nn.Module(), q, q, q, None, temperature=2.0)
+    module = torch.nn.Module()
+    for name in ("indices", "block_indices", "cache"):
+        with pytest.raises(ValueError, match=f"'{name}' of Module is not known; use attn_implementation=\"eager\""):
+            chumoku.transformers._attention(module, q, q, q, None, **{name: torch.zeros(1)})
+    # Models name more of them in their own code.
+    named = importlib.import_module("transformers.models.gemma2.modeling_gemma2").__name__
+    assert "softcap" in chumoku.transformers._named_at_calls(named)
+
+
+def test_what_only_passes_through_is_ignored():
+    """Trainers and loaders of transformers pass these to a model, which passes them on to attention."""
+    _, ours = pair("llama")
+    ids = {"input_ids": batch("right")["input_ids"]}
+    with torch.no_grad():
+        expected = ours(**ids).logits
+        assert torch.equal(ours(**ids, shift_labels=ids["input_ids"], seq_idx=ids["input_ids"], num_items_in_batch=3).logits, expected)
+
+
+@pytest.mark.parametrize("name", ENCODERS + DECODERS + BOTH)
+def test_under_autocast(name):
+    """Rotary positions leave queries in float32 and values in bfloat16."""
+    eager, ours = pair(name)
+    inputs = batch("right")
+    seen = inputs["attention_mask"].bool()
+    with torch.autocast("cpu"), torch.no_grad():
+        expected, found = states(eager, name, inputs), states(ours, name, inputs)
+    if expected.shape[1] == seen.shape[1]:
+        expected, found = expected[seen], found[seen]
+    scale = max(1.0, expected.abs().max().item())
+    torch.testing.assert_close(found.float() / scale, expected.float() / scale, atol=0.05, rtol=0)
+
+
+def test_models_without_the_interface_refuse():
+    """A model refuses when it is made and in `set_attn_implementation`."""
+    config = transformers.BloomConfig(vocab_size=99, hidden_size=32, n_layer=2, n_head=4)
+    refusal = 'BloomForCausalLM does not support attn_implementation="chumoku".*use attn_implementation="eager"'
+    with pytest.raises(ValueError, match=refusal):
+        transformers.AutoModelForCausalLM.from_config(config, attn_implementation="chumoku")
+
+    class Own(transformers.BloomForCausalLM):
+        pass
+
+    with pytest.raises(ValueError, match='Own does not support attn_implementation="chumoku"'):
+        Own._from_config(config, attn_implementation="chumoku")
+    made = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    with pytest.raises(ValueError, match=refusal) if made._can_set_attn_implementation() else contextlib.nullcontext():
+        made.set_attn_implementation("chumoku")
+    assert made.config._attn_implementation == "eager"
+
+
+def test_queries_that_are_cut_off_keep_their_place():
+    """Gemma 4 computes only the last queries, after the mask was made."""
+    config = transformers.Gemma4TextConfig(**COMMON | dict(intermediate_size=64, num_key_value_heads=2, head_dim=8, hidden_size_per_layer_input=8, vocab_size_per_layer_input=99, global_head_dim=8))
+    made = []
+    for implementation in ("eager", "chumoku"):
+        torch.manual_seed(0)
+        made.append(transformers.AutoModelForCausalLM.from_config(copy.deepcopy(config), attn_implementation=implementation).eval())
+    ids = batch("right")["input_ids"]
+    with torch.no_grad():
+        expected, found = (model(input_ids=ids, logits_to_keep=3).logits for model in made)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_packed_sequences_need_a_mask():

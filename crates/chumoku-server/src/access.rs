@@ -1,7 +1,7 @@
 //! Who may ask: the key, and the name that a client calls this machine by.
 
 use crate::refusal::{Kind, Refusal, Result};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Version, header};
 use chumoku::tr;
 use std::net::IpAddr;
 
@@ -52,14 +52,46 @@ pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
     ))
 }
 
-/// Refuses a request with two Host headers: who stands in front may have looked at the other.
-pub(crate) fn check_one_host(headers: &HeaderMap) -> Result<()> {
-    match headers.get_all(header::HOST).iter().nth(1) {
-        None => Ok(()),
-        Some(_) => Err(Refusal::malformed(tr!(
+/// Refuses a request without exactly one Host header, as RFC 9112 (3.2) demands: a proxy may have looked at the other, or at
+/// none. Before HTTP/1.1 there may be none.
+pub(crate) fn check_one_host(version: Version, headers: &HeaderMap) -> Result<()> {
+    match headers.get_all(header::HOST).iter().count() {
+        0 if version >= Version::HTTP_11 => Err(Refusal::malformed(tr!(
+            "the request has no Host header: send one, as HTTP/1.1 demands",
+            "Host ヘッダーがありません。HTTP/1.1 では必要です"
+        ))),
+        0 | 1 => Ok(()),
+        _ => Err(Refusal::malformed(tr!(
             "the request has two Host headers: send one",
             "Host ヘッダーが 2 つあります。1 つだけ送ってください"
         ))),
+    }
+}
+
+/// Refuses transfer codings other than `chunked` alone, as RFC 9112 (6.1) demands. Otherwise the service would read compressed
+/// bytes as the text itself.
+pub(crate) fn check_coding(version: Version, headers: &HeaderMap) -> Result<()> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter().peekable();
+    if codings.peek().is_none() {
+        return Ok(());
+    }
+    if version < Version::HTTP_11 {
+        return Err(Refusal::malformed(tr!(
+            "the request has a Transfer-Encoding header, which HTTP/1.0 does not know: send Content-Length",
+            "HTTP/1.0 では Transfer-Encoding ヘッダーを使えません。Content-Length を送ってください"
+        )));
+    }
+    let codings: Vec<&[u8]> = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).collect();
+    match codings[..] {
+        [only] if only.trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Refusal::new(
+            StatusCode::NOT_IMPLEMENTED,
+            Kind::Validation,
+            tr!(
+                "the body comes in a transfer coding that this service does not know: send it as it is, or as Transfer-Encoding: chunked",
+                "本文の転送コーディングに対応していません。そのまま送るか、Transfer-Encoding: chunked だけを使ってください"
+            ),
+        )),
     }
 }
 
@@ -133,14 +165,35 @@ mod tests {
     }
 
     #[test]
+    fn bodies_are_chunked_or_as_they_are() {
+        let of = |version, values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::TRANSFER_ENCODING, HeaderValue::from_static(value));
+            }
+            check_coding(version, &headers).map_err(|refusal| refusal.status.as_u16())
+        };
+        for plain in [&[][..], &["chunked"], &[" Chunked "]] {
+            assert_eq!(of(Version::HTTP_11, plain), Ok(()), "{plain:?}");
+        }
+        for coded in
+            [&["gzip, chunked"][..], &["gzip", "chunked"], &["gzip"], &["chunked, chunked"], &[""], &["identity"]]
+        {
+            assert_eq!(of(Version::HTTP_11, coded), Err(501), "{coded:?}");
+        }
+        assert_eq!(of(Version::HTTP_10, &["chunked"]), Err(400));
+    }
+
+    #[test]
     fn one_host_is_named() {
         let mut headers = HeaderMap::new();
-        assert!(check_one_host(&headers).is_ok());
+        assert!(check_one_host(Version::HTTP_10, &headers).is_ok());
+        assert!(check_one_host(Version::HTTP_11, &headers).is_err());
         headers.append(header::HOST, HeaderValue::from_static("localhost"));
-        assert!(check_one_host(&headers).is_ok());
+        assert!(check_one_host(Version::HTTP_11, &headers).is_ok());
         assert_eq!(shown_host(&headers), Some("localhost"));
         headers.append(header::HOST, HeaderValue::from_static("localhost"));
-        assert!(check_one_host(&headers).is_err());
+        assert!([Version::HTTP_10, Version::HTTP_11].iter().all(|version| check_one_host(*version, &headers).is_err()));
         for odd in ["a\"b", "<b>", "", ":80", "a b"] {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(odd))]);
             assert_eq!(shown_host(&headers), None, "{odd}");

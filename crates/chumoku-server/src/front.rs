@@ -1,6 +1,6 @@
 //! What stands in front of every endpoint: names and keys, routes, the log.
 
-use crate::access::{check_host, check_key, check_one_host, shown_host};
+use crate::access::{check_coding, check_host, check_key, check_one_host, shown_host};
 use crate::account::{Account, Course, Watched};
 use crate::metrics::Counted;
 use crate::page;
@@ -72,7 +72,8 @@ async fn guard(State(service): State<Arc<Service>>, request: Request, next: Next
 }
 
 fn admit(service: &Service, path: &str, request: &Request) -> Result<(), Refusal> {
-    check_one_host(request.headers())?;
+    check_one_host(request.version(), request.headers())?;
+    check_coding(request.version(), request.headers())?;
     if let Some(own) = &service.own_host {
         check_host(own, request.headers())?;
     }
@@ -98,7 +99,7 @@ async fn question(
     let name = named.iter().next().map(|(_, name)| name);
     let arriving = Counted::new(&service.arriving);
     let (head, body) = request.into_parts();
-    let asked = object(&head.headers, body, place, &service.limits, arriving).await;
+    let asked = object(&head.headers, body, place, (&service.limits, service.held.share()), arriving).await;
     let answered = match asked {
         Ok(asked) => reply(&service, place, name, asked).await,
         Err(refusal) => Err(refusal),
@@ -112,11 +113,7 @@ async fn page(State(service): State<Arc<Service>>, request: Request) -> Response
         "/health" if service.is_ending() => crate::service::ending().into_response(),
         "/health" => json_reply(&json!({ "status": "ok" })),
         "/info" => json_reply(&info(&service)),
-        "/metrics" => {
-            let queues = service.queues();
-            let queues: Vec<(&str, usize)> = queues.iter().map(|(name, length)| (name.as_str(), *length)).collect();
-            written(service.metrics.to_text(&queues), "text/plain; version=0.0.4; charset=utf-8")
-        }
+        "/metrics" => written(service.metrics.to_text(&service.waiting()), "text/plain; version=0.0.4; charset=utf-8"),
         "/openapi.json" => json_reply(&places::openapi()),
         "/" if page::is_wanted(request.headers()) => page::reply(request.headers()),
         "/docs" => {
@@ -156,6 +153,7 @@ fn info(service: &Service) -> Value {
     info.insert("max_input_characters".into(), limits.characters.into());
     info.insert("max_body_bytes".into(), limits.body.into());
     info.insert("max_new_tokens".into(), limits.new_tokens.into());
+    info.insert("max_answer_bytes".into(), limits.answer.into());
     info.insert("auto_truncate".into(), false.into());
     info.insert("version".into(), env!("CARGO_PKG_VERSION").into());
     info.insert("models".into(), models.into_iter().map(Value::Object).collect());

@@ -1,12 +1,12 @@
 //! A translation told word by word, with where each word comes from.
 
+use crate::pieces::PieceSender;
 use crate::refusal::{Refusal, Result};
 use chumoku::answers::translation;
 use chumoku::explain::GrowingTranslation;
 use chumoku::{TextTranslator, TranslateOptions};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
-use tokio::sync::mpsc::UnboundedSender;
 
 /// What is asked.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Grow {
     pub(crate) text: String,
     pub(crate) options: TranslateOptions,
     /// Who is handed each step.
-    pub(crate) pieces: UnboundedSender<Value>,
+    pub(crate) pieces: PieceSender,
 }
 
 /// Translates a text, and hands out how the translation grows: the words of the source, then at each step how many words of
@@ -23,6 +23,10 @@ pub(crate) fn translate(model: &TextTranslator, asked: &Grow) -> Result<Value> {
     let Grow { text, options, pieces } = asked;
     let mut shown: Option<(Vec<String>, Vec<Vec<f32>>)> = None;
     let found = model.translate_growing(text, options, &mut |growing| {
+        // Steps are skipped for a slow client: each event is relative to the one sent before it.
+        if pieces.is_behind() {
+            return ControlFlow::Continue(());
+        }
         let mut event = match &shown {
             None => event(&growing, 0),
             Some((words, weights)) => {
@@ -39,7 +43,7 @@ pub(crate) fn translate(model: &TextTranslator, asked: &Grow) -> Result<Value> {
             event["source"] = growing.source_words.iter().map(|word| json!(word.text)).collect();
         }
         shown = Some((growing.words, growing.weights));
-        if pieces.send(event).is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if pieces.send(&event).is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     translation(text, &found, model, 1, false).map(Value::from).map_err(Refusal::from)
 }

@@ -22,13 +22,17 @@ mod connections;
 mod explained;
 mod front;
 mod growing;
+mod held;
 mod limits;
 mod log;
+mod memory;
 mod metrics;
 mod model;
 mod paced;
 mod page;
+mod pieces;
 mod places;
+mod predicted;
 mod queue;
 mod refusal;
 mod replies;
@@ -37,13 +41,16 @@ mod service;
 mod signals;
 mod stream;
 mod work;
+mod written;
 
 pub use limits::Limits;
 pub use log::Log;
 
 use chumoku::tr;
+use held::Held;
 use log::Journal;
 use model::Loaded;
+use queue::Queue;
 use serde_json::{Value, json};
 use service::{Served, Service};
 use signals::{Again, End};
@@ -146,6 +153,8 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: Options) -> Result<(), Err
         metrics: metrics::Metrics::default(),
         is_ending: AtomicBool::new(false),
         arriving: Arc::default(),
+        explanations: Arc::new(Queue::new(limits.queue)),
+        held: Held::new(limits.held),
     });
     say_panics_without_texts(log.clone());
     let ended = runtime.block_on(run(&service, &addresses, &options, again));
@@ -192,7 +201,8 @@ async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options
     let address = listener.local_addr().map_err(failed)?;
     let end_signals = End::new().map_err(failed)?;
     service.start_workers().map_err(failed)?;
-    tell_of_start(service, address, options.no_key && service.own_host.is_none());
+    tell_of_start(service, address, options.no_key);
+    tokio::spawn(memory::trim(service.clone()));
     let (end, ending) = watch::channel(false);
     let serving = tokio::spawn(connections::serve(listener, front::router(service.clone()), service.clone(), ending));
     signals::until_the_end(service, again, end_signals).await.map_err(failed)?;
@@ -213,8 +223,8 @@ async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options
     }
 }
 
-/// The address, and the models.
-fn tell_of_start(service: &Service, address: SocketAddr, without_key: bool) {
+/// The address, and the models; what `--no-key` means where it was given.
+fn tell_of_start(service: &Service, address: SocketAddr, no_key: bool) {
     let models: Vec<Arc<Loaded>> = service.models.iter().map(Served::loaded).collect();
     let all: Value = models.iter().map(|loaded| json!({ "name": loaded.name, "kind": loaded.model.kind() })).collect();
     let url = format!("http://{address}");
@@ -227,7 +237,13 @@ fn tell_of_start(service: &Service, address: SocketAddr, without_key: bool) {
             service.log.event("model", [], &said);
         }
     }
-    if without_key {
+    if no_key && service.key.is_some() {
+        let said = tr!(
+            "warning   --no-key changes nothing: CHUMOKU_API_KEY is set, and its key is asked for; unset it to serve without a key",
+            "警告      --no-key は効果がありません。CHUMOKU_API_KEY が設定されているため、キーを求めます。キーなしで使うには設定を外してください"
+        );
+        service.log.event("key", [], &said);
+    } else if no_key && service.own_host.is_none() {
         let said = tr!(
             "warning   anybody who reaches this address may ask: there is no key (--no-key)",
             "警告      このアドレスに届く人は誰でも使えます。キーがありません（--no-key）"

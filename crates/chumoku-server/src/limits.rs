@@ -14,7 +14,14 @@ pub struct Limits {
     pub characters: usize,
     /// Tokens that a request may have written.
     pub new_tokens: usize,
-    /// Requests that wait for a model, and as many again for explanations and texts of it; one more is refused.
+    /// Bytes of an answer.
+    pub answer: usize,
+    /// Bytes that requests hold while they are read, and answers while they are sent, together.
+    pub held: usize,
+    /// Billions of multiply-adds that an explanation may need.
+    pub explain: u64,
+    /// Requests that wait for a model, as many again for texts of it, and as many for explanations by all models; one more is
+    /// refused.
     pub queue: usize,
     /// Texts that are computed together.
     pub batch_texts: usize,
@@ -42,6 +49,9 @@ impl Default for Limits {
             texts: 128,
             characters: 100_000,
             new_tokens: 1024,
+            answer: 64_000_000,
+            held: 512_000_000,
+            explain: 1000,
             queue: 512,
             batch_texts: 256,
             batch_characters: 200_000,

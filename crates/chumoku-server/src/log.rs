@@ -1,5 +1,6 @@
 //! What is said on standard error: events and requests, never the texts themselves.
 
+use chumoku::lang::harmless;
 use chumoku::tr;
 use serde_json::{Map, Value};
 use std::io::Write;
@@ -106,9 +107,7 @@ fn standard_error() -> std::io::Result<std::io::Stderr> {
 /// Writes what is handed over until nobody can hand over any more. That nobody listens is no reason to stop serving.
 fn write(form: Log, mut out: impl Write, given: &Receiver<Item>, dropped: &AtomicU64) {
     let mut say = |text: &str| {
-        let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let whole: String = plain.chain(['\n']).collect();
-        let _ = out.write_all(whole.as_bytes());
+        let _ = out.write_all((harmless(text) + "\n").as_bytes());
     };
     while let Ok(item) = given.recv() {
         let lost = dropped.swap(0, Relaxed);

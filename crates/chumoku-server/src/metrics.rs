@@ -84,6 +84,23 @@ pub(crate) struct Metrics {
     pub(crate) connections: Arc<AtomicU64>,
     pub(crate) in_flight: Arc<AtomicU64>,
     pub(crate) reloads: [AtomicU64; 2],
+    /// Batches that are computed now.
+    pub(crate) computing: Arc<AtomicU64>,
+    /// Computations that ended because nobody waited for them any more.
+    pub(crate) stopped: AtomicU64,
+    /// How often free memory was handed back to the system.
+    pub(crate) trims: AtomicU64,
+}
+
+/// Gauges that are read when the metrics are asked for.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Requests by model, explanations aside.
+    pub(crate) by_model: Vec<(String, usize)>,
+    /// Explanations by all models.
+    pub(crate) explanations: usize,
+    /// Bytes of requests that are being read and of answers that are being sent.
+    pub(crate) held: u64,
 }
 
 impl Default for Metrics {
@@ -97,6 +114,9 @@ impl Default for Metrics {
             connections: Arc::default(),
             in_flight: Arc::default(),
             reloads: [AtomicU64::new(0), AtomicU64::new(0)],
+            computing: Arc::default(),
+            stopped: AtomicU64::new(0),
+            trims: AtomicU64::new(0),
         }
     }
 }
@@ -107,8 +127,8 @@ impl Metrics {
         self.seconds.add(took.as_secs_f64());
     }
 
-    /// All of them, with how many requests wait for each model.
-    pub(crate) fn to_text(&self, queues: &[(&str, usize)]) -> String {
+    /// All of them, with what waits.
+    pub(crate) fn to_text(&self, waiting: &Waiting) -> String {
         let mut out =
             String::from("# HELP chumoku_requests_total Requests answered\n# TYPE chumoku_requests_total counter\n");
         for ((place, status), count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -119,16 +139,24 @@ impl Metrics {
         self.computed.write("chumoku_batch_seconds", "Time that batches were computed", &mut out);
         self.batch_texts.write("chumoku_batch_texts", "Texts computed together", &mut out);
         out.push_str("# HELP chumoku_queue_length Requests that wait\n# TYPE chumoku_queue_length gauge\n");
-        for (model, length) in queues {
+        for (model, length) in &waiting.by_model {
             let model = model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let _ = writeln!(out, "chumoku_queue_length{{model=\"{model}\"}} {length}");
         }
         for (name, help, value) in [
-            ("chumoku_connections", "Open connections", &self.connections),
-            ("chumoku_requests_in_flight", "Requests being read or answered", &self.in_flight),
+            ("chumoku_explanations_waiting", "Explanations that wait", waiting.explanations as u64),
+            ("chumoku_connections", "Open connections", self.connections.load(Relaxed)),
+            ("chumoku_requests_in_flight", "Requests being read or answered", self.in_flight.load(Relaxed)),
+            ("chumoku_held_bytes", "Bytes of requests being read and of answers being sent", waiting.held),
+        ] {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+        }
+        for (name, help, value) in [
+            ("chumoku_stopped_total", "Computations that ended because nobody waited any more", &self.stopped),
+            ("chumoku_trims_total", "Times that free memory was handed back to the system", &self.trims),
         ] {
             let value = value.load(Relaxed);
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
         }
         out.push_str("# HELP chumoku_reloads_total Models read again\n# TYPE chumoku_reloads_total counter\n");
         for (result, count) in ["kept_old", "new"].iter().zip(&self.reloads) {
@@ -148,7 +176,8 @@ mod tests {
         metrics.count("/predict", 200, Duration::from_millis(3));
         metrics.count("/predict", 200, Duration::from_secs(60));
         metrics.count("/predict", 422, Duration::from_millis(1));
-        let text = metrics.to_text(&[("a\"b", 7)]);
+        let waiting = Waiting { by_model: vec![("a\"b".into(), 7)], explanations: 2, held: 99 };
+        let text = metrics.to_text(&waiting);
         for line in [
             "chumoku_requests_total{path=\"/predict\",status=\"200\"} 2",
             "chumoku_requests_total{path=\"/predict\",status=\"422\"} 1",
@@ -158,6 +187,8 @@ mod tests {
             "chumoku_request_seconds_bucket{le=\"+Inf\"} 3",
             "chumoku_request_seconds_sum 60.004",
             "chumoku_queue_length{model=\"a\\\"b\"} 7",
+            "chumoku_explanations_waiting 2",
+            "chumoku_held_bytes 99",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }

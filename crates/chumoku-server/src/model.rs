@@ -3,6 +3,7 @@
 use chumoku::answers::{Predictor, Tokenized};
 use chumoku::{
     ModelKind, NgramClassifier, SideColumn, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator,
+    read_model_folder,
 };
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -23,6 +24,10 @@ pub(crate) enum Model {
 
 impl Model {
     fn load(folder: &Path) -> chumoku::Result<Model> {
+        read_model_folder(folder, || Model::load_once(folder))
+    }
+
+    fn load_once(folder: &Path) -> chumoku::Result<Model> {
         Ok(match ModelKind::of(folder)? {
             ModelKind::Ngrams => Model::Ngrams(NgramClassifier::load(folder)?),
             ModelKind::Tagger => Model::Tagger(TextTagger::load(folder)?),

@@ -73,6 +73,12 @@ pub(crate) const PLACES: &[Place] = &[
                 "For a tagger a span that it marks or does not: its start and end in characters, its label if one is meant",
                 false,
             ),
+            (
+                "label",
+                "string",
+                "For a model of any number of labels the label that is explained (default: the most probable)",
+                false,
+            ),
             ("method", "string", "leave-one-out, or integrated-gradients for a classifier's network", false),
             ("html", "boolean", "Answer with the page of `chumoku explain --html`", false),
             COLUMNS,
@@ -200,17 +206,21 @@ fn schema(kind: &str) -> Value {
 fn responses(answer: &str, error: &str) -> Value {
     let mut all = Map::from_iter([("200".to_owned(), json!({ "description": answer }))]);
     for (status, why) in [
-        ("400", "No JSON, or no text"),
+        ("400", "No JSON, no text, or not exactly one Host header"),
         ("401", "The key is missing or wrong"),
         ("403", "The header Host names another machine"),
         ("404", "No such endpoint or model"),
         ("405", "Another method is needed"),
         ("408", "The request did not come in time"),
-        ("413", "The body is too large, a text too long, or there are too many texts"),
+        (
+            "413",
+            "The body, a text or the answer is too large, there are too many texts, or an explanation costs too much",
+        ),
         ("415", "The body is not called JSON"),
         ("422", "A field does not fit"),
         ("424", "The model failed, or is not for this"),
         ("429", "Too many requests wait; see Retry-After"),
+        ("501", "The body comes in a transfer coding other than chunked"),
         ("503", "The service ends"),
         ("504", "The answer takes too long"),
     ] {

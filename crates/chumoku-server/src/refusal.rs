@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use chumoku::tr;
+use chumoku::{NnError, tr};
 use serde_json::{Value, json};
 
 /// What went wrong, as text-embeddings-inference names it (`error_type`), and the cases that it has no name for.
@@ -158,6 +158,11 @@ impl From<chumoku::Error> for Refusal {
                 Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, Kind::Tokenizer, error.to_string())
             }
             chumoku::Error::Setting(_) => Refusal::invalid(error.to_string()),
+            // A text or a setting of the request, which the model is not at fault for.
+            chumoku::Error::Nn(NnError::TooLong { .. }) => Refusal::too_large(error.to_string()),
+            chumoku::Error::Nn(
+                NnError::Beam { .. } | NnError::LengthPenalty(_) | NnError::Temperature(_) | NnError::TopP(_),
+            ) => Refusal::invalid(error.to_string()),
             _ => Refusal::new(StatusCode::FAILED_DEPENDENCY, Kind::Backend, error.to_string()),
         }
     }

@@ -4,21 +4,21 @@ use crate::account::Course;
 use crate::explained::Explain;
 use crate::growing::Grow;
 use crate::model::Loaded;
+use crate::pieces;
 use crate::places::{Place, Question};
+use crate::predicted::{Form, Predict};
 use crate::refusal::{Refusal, Result};
 use crate::request::{Object, check};
-use crate::service::{Need, Service, Told};
+use crate::service::{Need, Served, Service};
 use crate::stream::{Ending, Events, Pieces};
-use crate::work::{Answer, Generate, Task};
+use crate::work::{Answer, Generate, Task, VectorForm};
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use chumoku::answers::{Bounds, Predictor, spanned, vector};
+use chumoku::answers::{Bounds, Predictor};
 use chumoku::explain::Method;
 use chumoku::sampling::Sampling;
-use chumoku::{FoundSpan, ModelKind, Prediction, TranslateOptions, tr};
+use chumoku::{ModelKind, TranslateOptions, tr};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -57,18 +57,19 @@ pub(crate) fn json_reply(value: &Value) -> Response {
     response
 }
 
-fn told_reply(value: &Value, told: Told) -> Response {
-    let mut response = json_reply(value);
+/// Asks a model, and replies with its answer.
+async fn answered(
+    service: &Service,
+    served: &Served,
+    loaded: Arc<Loaded>,
+    (task, asked): (Task, Object),
+) -> Result<Response> {
+    let (Answer::Written(written), told) = service.ask(served, loaded, task, asked).await? else {
+        return Err(Refusal::broken());
+    };
+    let mut response = written.into_response(service.held.share())?;
     response.extensions_mut().insert(told);
-    response
-}
-
-/// One answer where there was one text, else all of them.
-fn of_one(mut all: Vec<Value>, is_one: bool) -> Value {
-    match (is_one, all.pop()) {
-        (true, Some(only)) => only,
-        (_, last) => all.into_iter().chain(last).collect(),
-    }
+    Ok(response)
 }
 
 async fn predict(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
@@ -119,41 +120,11 @@ async fn predict(service: &Service, name: Option<&str>, asked: Object) -> Result
             "top: このモデルが答えるのはクラスではなく数値です"
         )));
     }
-    let (answer, told) = service.ask(served, loaded.clone(), Task::Predict(texts.clone()), asked).await?;
-    let all = match (answer, loaded.model.predictor()) {
-        (Answer::Spans(found), _) => {
-            let each = texts.iter().zip(&found);
-            each.map(|(text, found)| if is_full { spanned(text, found) } else { entities(found) }).collect()
-        }
-        (Answer::Predictions(found), Some(predictor)) => {
-            let each = texts.iter().zip(&found);
-            let object = |(text, prediction): (&String, &Prediction)| match is_full {
-                false => scores(predictor, prediction, raw),
-                true => {
-                    let verdict = bounds.as_ref().map(|bounds| bounds.verdict(predictor, text, prediction));
-                    Value::Object(predictor.object(text, prediction, (top, verdict)))
-                }
-            };
-            each.map(object).collect()
-        }
-        _ => return Err(Refusal::broken()),
+    let form = match is_full {
+        false => Form::Scores { raw },
+        true => Form::Full { top, bounds: bounds.map(Box::new) },
     };
-    Ok(told_reply(&of_one(all, is_one), told))
-}
-
-fn scores(predictor: Predictor<'_>, prediction: &Prediction, raw: bool) -> Value {
-    let each = predictor.scores(prediction, raw).into_iter();
-    each.map(|(label, score)| json!({ "label": label, "score": score })).collect()
-}
-
-/// Spans as token classifiers of Hugging Face's libraries give them.
-fn entities(found: &[FoundSpan]) -> Value {
-    let entity = |found: &FoundSpan| {
-        let score = (found.probability * 1e6).round() / 1e6;
-        let (start, end, label) = (found.span.start, found.span.end, &found.span.label);
-        json!({ "entity_group": label, "score": score, "word": found.text, "start": start, "end": end })
-    };
-    found.iter().map(entity).collect()
+    answered(service, served, loaded, (Task::Predict(Predict { texts, is_one, form }), asked)).await
 }
 
 async fn embed(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
@@ -164,12 +135,9 @@ async fn embed(service: &Service, name: Option<&str>, asked: Object) -> Result<R
         prompt: asked.text("prompt_name")?.map(str::to_owned),
         normalize: asked.flag("normalize")?,
         truncate: asked.flag("truncate")?.unwrap_or(false),
-        counts: false,
+        form: VectorForm::Plain,
     };
-    let (Answer::Vectors(vectors, _), told) = service.ask(served, loaded, task, asked).await? else {
-        return Err(Refusal::broken());
-    };
-    Ok(told_reply(&vectors.iter().map(|row| vector(row.iter())).collect(), told))
+    answered(service, served, loaded, (task, asked)).await
 }
 
 async fn openai(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
@@ -195,34 +163,16 @@ async fn openai(service: &Service, name: Option<&str>, asked: Object) -> Result<
         )));
     }
     let model = loaded.name.clone();
-    let task = Task::Embed { texts, prompt: None, normalize: None, truncate: false, counts: true };
-    let (Answer::Vectors(vectors, tokens), told) = service.ask(served, loaded, task, asked).await? else {
-        return Err(Refusal::broken());
-    };
-    let data = vectors.iter().enumerate().map(|(index, row)| {
-        let embedding = match is_base64 {
-            true => STANDARD.encode(row.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()).into(),
-            false => vector(row.iter()),
-        };
-        json!({ "object": "embedding", "index": index, "embedding": embedding })
-    });
-    let usage = json!({ "prompt_tokens": tokens, "total_tokens": tokens });
-    let reply = json!({ "object": "list", "data": data.collect::<Value>(), "model": model, "usage": usage });
-    Ok(told_reply(&reply, told))
+    let form = VectorForm::OpenAi { is_base64, model };
+    let task = Task::Embed { texts, prompt: None, normalize: None, truncate: false, form };
+    answered(service, served, loaded, (task, asked)).await
 }
 
 async fn tokenize(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
     let (served, loaded) = service.model(name, Need::Tokenize)?;
     let (texts, _) = asked.texts("inputs", &service.limits)?;
     let special = asked.flag("add_special_tokens")?.unwrap_or(true);
-    json_of(service.ask(served, loaded, Task::Tokenize { texts, special }, asked).await?)
-}
-
-fn json_of((answer, told): (Answer, Told)) -> Result<Response> {
-    match answer {
-        Answer::Json(value) => Ok(told_reply(&value, told)),
-        _ => Err(Refusal::broken()),
-    }
+    answered(service, served, loaded, (Task::Tokenize { texts, special }, asked)).await
 }
 
 async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result<Response> {
@@ -267,19 +217,17 @@ async fn explain(service: &Service, name: Option<&str>, asked: Object) -> Result
             )));
         }
     };
-    let as_page = asked.flag("html")?.unwrap_or(false);
-    let explain = Box::new(Explain { text, target, span, method, as_page });
-    match service.ask(served, loaded, Task::Explain(explain), asked).await? {
-        (Answer::Page(page), told) => {
-            let mut response = Response::new(Body::from(page));
-            let headers = response.headers_mut();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-            headers.insert("X-Content-Type-Options", HeaderValue::from_static("nosniff"));
-            response.extensions_mut().insert(told);
-            Ok(response)
-        }
-        answered => json_of(answered),
+    let label = asked.text("label")?.map(str::to_owned);
+    if label.is_some() && !loaded.model.predictor().is_some_and(Predictor::has_several) {
+        return Err(Refusal::invalid(tr!(
+            "label: for a model that gives a text any number of labels; this model is {}",
+            "label: 複数のラベルを答えるモデルで使えます。このモデルは{}です",
+            described(kind)
+        )));
     }
+    let as_page = asked.flag("html")?.unwrap_or(false);
+    let explain = Box::new(Explain { text, target, span, method, label, as_page });
+    answered(service, served, loaded, (Task::Explain(explain), asked)).await
 }
 
 fn described(kind: &str) -> &'static str {
@@ -317,7 +265,7 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, asked: Object) ->
         return grow(service, loaded, (texts, options), asked).await;
     }
     let task = Task::Translate { texts, options, n_best, alignment };
-    json_of(service.ask(served, loaded, task, asked).await?)
+    answered(service, served, loaded, (task, asked)).await
 }
 
 /// One translation, told while it grows.
@@ -333,7 +281,7 @@ async fn grow(
             "inputs: \"stream\": true のとき、一度に翻訳できるテキストは 1 つです"
         ))
     })?;
-    let (pieces, told) = tokio::sync::mpsc::unbounded_channel();
+    let (pieces, told) = pieces::channel();
     let task = Task::Grow(Box::new(Grow { text, options, pieces }));
     let course = Course::default();
     let ending = ending(service, loaded, (task, asked), course.clone());
@@ -385,9 +333,9 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, asked: Object) -> 
     let mut asked_for = Box::new(Generate { prompt, system, no_chat, max_tokens, sampling, pieces: None });
     let is_stream = asked.flag("stream")?.unwrap_or(false);
     if !is_stream {
-        return json_of(service.ask(served, loaded, Task::Generate(asked_for), asked).await?);
+        return answered(service, served, loaded, (Task::Generate(asked_for), asked)).await;
     }
-    let (send, pieces) = tokio::sync::mpsc::unbounded_channel();
+    let (send, pieces) = pieces::channel();
     asked_for.pieces = Some(send);
     let last = |answer: &Value| json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] });
     let course = Course::default();

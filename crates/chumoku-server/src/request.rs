@@ -1,16 +1,19 @@
 //! A request's body: read within its limits, and taken apart.
 
+use crate::held::Share;
 use crate::limits::Limits;
 use crate::metrics::Counted;
 use crate::model::Model;
 use crate::places::Place;
 use crate::refusal::{Kind, Refusal, Result};
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use chumoku::explain::AskedSpan;
 use chumoku::lang::wording::{listed, quoted};
 use chumoku::{pair, row, tr};
 use serde_json::{Map, Value};
+use std::future::poll_fn;
+use std::pin::Pin;
 use tokio::time::timeout;
 
 /// The JSON object that a body holds, without fields that the endpoint does not know; it counts as `arriving` while it is alive.
@@ -18,7 +21,7 @@ pub(crate) async fn object(
     headers: &HeaderMap,
     body: Body,
     place: &Place,
-    limits: &Limits,
+    (limits, mut share): (&Limits, Share),
     arriving: Counted,
 ) -> Result<Object> {
     // A page from elsewhere cannot send this type without being asked for leave first, which is not given.
@@ -49,7 +52,7 @@ pub(crate) async fn object(
     if announced.is_some_and(|length| length > most as u64) {
         return Err(too_large());
     }
-    let read = timeout(limits.read, to_bytes(body, most)).await.map_err(|_| {
+    let read = timeout(limits.read, bytes_of(body, most, &mut share)).await.map_err(|_| {
         Refusal::new(
             StatusCode::REQUEST_TIMEOUT,
             Kind::Timeout,
@@ -60,10 +63,7 @@ pub(crate) async fn object(
         )
         .unread()
     })?;
-    let bytes = read.map_err(|error| match is_length(&error) {
-        true => too_large(),
-        false => Refusal::malformed(tr!("the body broke off", "リクエストの本文が途中で切れました")),
-    })?;
+    let bytes = read?.ok_or_else(too_large)?;
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(mut fields)) => {
             fields.retain(|name, _| place.knows(name));
@@ -102,16 +102,20 @@ fn reason(error: &serde_json::Error) -> &'static str {
     }
 }
 
-/// Whether a body was refused for its length.
-fn is_length(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
+/// The bytes of a body, which `share` counts; nothing if there are more than `most`.
+async fn bytes_of(mut body: Body, most: usize, share: &mut Share) -> Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let broken = |_| Refusal::malformed(tr!("the body broke off", "リクエストの本文が途中で切れました"));
+        // Trailers carry no data.
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        if bytes.len() + data.len() > most {
+            return Ok(None);
         }
-        cause = error.source();
+        share.grow(data.len()).map_err(Refusal::unread)?;
+        bytes.extend_from_slice(&data);
     }
-    false
+    Ok(Some(bytes))
 }
 
 /// The fields of a request, which counts as arriving until this is let go.

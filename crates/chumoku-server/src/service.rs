@@ -1,13 +1,15 @@
 //! The models with their queues: who answers what, and how a request waits for it.
 
+use crate::held::Held;
 use crate::limits::Limits;
 use crate::log::Journal;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Waiting};
 use crate::model::{Loaded, Model, stamp};
+use crate::predicted::Predict;
 use crate::queue::{Queue, Turned};
 use crate::refusal::{Kind, Refusal, Result};
 use crate::request::Object;
-use crate::work::{Answer, Interest, Job, Pool, Task, late, work};
+use crate::work::{Answer, Interest, Job, Lane, Pool, Task, late, work};
 use axum::http::StatusCode;
 use chumoku::tr;
 use serde_json::Value;
@@ -24,14 +26,16 @@ use tokio::time::timeout;
 pub(crate) struct Served {
     folder: PathBuf,
     current: RwLock<Arc<Loaded>>,
-    /// What is soon done, and what may take long: neither waits for the other.
-    queues: [Arc<Queue<Job>>; 2],
+    /// Requests that are soon done.
+    short: Arc<Queue<Job>>,
+    /// Texts that it writes token by token: neither waits for the other.
+    texts: Arc<Queue<Job>>,
 }
 
 impl Served {
     pub(crate) fn new(folder: PathBuf, loaded: Loaded, limits: &Limits) -> Served {
         let queue = || Arc::new(Queue::new(limits.queue));
-        Served { folder, current: RwLock::new(Arc::new(loaded)), queues: [queue(), queue()] }
+        Served { folder, current: RwLock::new(Arc::new(loaded)), short: queue(), texts: queue() }
     }
 
     /// The model as it is now.
@@ -54,6 +58,10 @@ pub(crate) struct Service {
     pub(crate) is_ending: AtomicBool,
     /// Requests that are being read.
     pub(crate) arriving: Arc<AtomicU64>,
+    /// Explanations by all models: one at a time, on threads of their own, so that they take no more than their share.
+    pub(crate) explanations: Arc<Queue<Job>>,
+    /// Bytes of requests that are being read and of answers that are being sent.
+    pub(crate) held: Held,
 }
 
 /// What an endpoint needs of a model.
@@ -219,13 +227,17 @@ impl Service {
         let (reply, answer) = oneshot::channel();
         let mut told = Told { model: loaded.name.clone(), ..Told::default() };
         told.texts = match &task {
-            Task::Predict(texts)
+            Task::Predict(Predict { texts, .. })
             | Task::Embed { texts, .. }
             | Task::Translate { texts, .. }
             | Task::Tokenize { texts, .. } => texts.len(),
             Task::Explain(_) | Task::Grow(_) | Task::Generate(_) => 1,
         };
-        let queue = &served.queues[usize::from(task.is_long())];
+        let queue = match task.lane() {
+            Lane::Short => &served.short,
+            Lane::Texts => &served.texts,
+            Lane::Explanations => &self.explanations,
+        };
         let grace = task.grace();
         queue.push(Job { loaded, task, came: Instant::now(), begun, reply }).map_err(|turned| match turned {
             Turned::Full => Refusal::overloaded(tr!(
@@ -253,29 +265,42 @@ impl Service {
         Ok(Running { told, answer, interest: begun.interest, most })
     }
 
-    /// Starts the threads of each model, one for each of its queues.
+    /// Starts the threads of each model, one for each of its queues, and the one of explanations.
     pub(crate) fn start_workers(self: &Arc<Self>) -> std::io::Result<()> {
-        let queues = self.models.iter().flat_map(|served| &served.queues);
-        for (number, queue) in queues.enumerate() {
+        let start = |name: String, queue: &Arc<Queue<Job>>, pool: fn() -> Pool| {
             let (service, queue) = (self.clone(), queue.clone());
-            let run = move || {
-                let pool = if number % 2 == 0 { Pool::Shared } else { Pool::Own(OnceCell::new()) };
-                work(&queue, &pool, &service.arriving, &service.limits, &service.metrics);
-            };
-            std::thread::Builder::new().name(format!("model {}", number / 2 + 1)).spawn(run)?;
+            let run = move || work(&queue, &pool(), &service.arriving, &service.limits, &service.metrics);
+            std::thread::Builder::new().name(name).spawn(run).map(drop)
+        };
+        for (number, served) in self.models.iter().enumerate() {
+            start(format!("model {}", number + 1), &served.short, || Pool::Shared)?;
+            start(format!("texts {}", number + 1), &served.texts, || Pool::Texts(OnceCell::new()))?;
         }
-        Ok(())
+        start("explanations".into(), &self.explanations, || Pool::Explanations(OnceCell::new()))
+    }
+
+    fn all_queues(&self) -> impl Iterator<Item = &Arc<Queue<Job>>> {
+        self.models.iter().flat_map(|served| [&served.short, &served.texts]).chain([&self.explanations])
     }
 
     /// No more is taken.
     pub(crate) fn close_queues(&self) {
-        self.models.iter().flat_map(|served| &served.queues).for_each(|queue| queue.close());
+        self.all_queues().for_each(|queue| queue.close());
     }
 
-    /// How many requests wait for each model.
-    pub(crate) fn queues(&self) -> Vec<(String, usize)> {
-        let waiting = |served: &Served| served.queues.iter().map(|queue| queue.len()).sum();
-        self.models.iter().map(|served| (served.loaded().name.clone(), waiting(served))).collect()
+    /// Returns the gauges of queues and held bytes.
+    pub(crate) fn waiting(&self) -> Waiting {
+        let of_model = |served: &Served| (served.loaded().name.clone(), served.short.len() + served.texts.len());
+        let by_model = self.models.iter().map(of_model).collect();
+        Waiting { by_model, explanations: self.explanations.len(), held: self.held.bytes() }
+    }
+
+    /// Returns whether any request is being read, queued, computed or answered.
+    pub(crate) fn is_busy(&self) -> bool {
+        let counts = [&self.arriving, &self.metrics.computing];
+        counts.iter().any(|count| count.load(Relaxed) > 0)
+            || self.held.bytes() > 0
+            || self.all_queues().any(|queue| queue.len() > 0)
     }
 
     /// Reads models again whose folders have changed. What waits is answered by the model that it was asked of.

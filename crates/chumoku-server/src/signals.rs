@@ -1,9 +1,13 @@
 //! What the system tells a service: to end, or to read its models again.
 
 use crate::service::Service;
+#[cfg(unix)]
+use chumoku::signals::{Asked, EndSignals};
 use chumoku::tr;
 use std::sync::Arc;
 use std::time::Duration;
+#[cfg(unix)]
+use std::time::Instant;
 
 /// How long the last lines of the log may take.
 pub(crate) const LAST_LINES: Duration = Duration::from_millis(500);
@@ -62,7 +66,7 @@ impl End {
 /// Waits for the signal to end, and reads models again at each SIGHUP until then.
 #[cfg(unix)]
 pub(crate) async fn until_the_end(service: &Arc<Service>, again: Again, mut end: End) -> std::io::Result<()> {
-    let mut again = again.signal;
+    let (mut again, mut signals) = (again.signal, EndSignals::none());
     let mut reading: Option<tokio::task::JoinHandle<()>> = None;
     loop {
         let is_reading = reading.is_some();
@@ -83,15 +87,19 @@ pub(crate) async fn until_the_end(service: &Arc<Service>, again: Again, mut end:
             }
         }
     }
-    leave_at_once(service.clone(), end);
+    signals.count(Instant::now());
+    leave_at_once(service.clone(), end, signals);
     Ok(())
 }
 
-/// A second signal does not wait.
+/// A further signal does not wait, unless it comes so soon that it is the first once more.
 #[cfg(unix)]
-fn leave_at_once(service: Arc<Service>, mut end: End) {
+fn leave_at_once(service: Arc<Service>, mut end: End, mut signals: EndSignals) {
     tokio::spawn(async move {
         end.come().await;
+        while signals.count(Instant::now()) != Asked::EndAtOnce {
+            end.come().await;
+        }
         service.log.flush(LAST_LINES);
         std::process::exit(130);
     });

@@ -1,6 +1,7 @@
 //! Server-sent events: a text piece by piece, as it is written.
 
 use crate::account::Course;
+use crate::pieces::{PieceReceiver, event};
 use crate::refusal::{Refusal, Result};
 use crate::service::Told;
 use crate::work::Answer;
@@ -14,14 +15,13 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc::UnboundedReceiver;
 
 /// The answer, once it is there.
 pub(crate) type Ending = Pin<Box<dyn Future<Output = Result<(Answer, Told)>> + Send>>;
 
 /// Pieces of a text, and how it ends.
 pub(crate) struct Pieces {
-    pub(crate) pieces: UnboundedReceiver<Value>,
+    pub(crate) pieces: PieceReceiver,
     pub(crate) ending: Ending,
     /// The last event, made of the answer.
     pub(crate) last: fn(&Value) -> Value,
@@ -29,7 +29,7 @@ pub(crate) struct Pieces {
 
 /// What comes next of a text.
 enum Next {
-    Piece(Value),
+    Piece(Bytes),
     End(Result<(Answer, Told)>),
 }
 
@@ -40,7 +40,7 @@ impl Pieces {
             Poll::Ready(ended) => Some(ended),
             Poll::Pending => None,
         };
-        match (self.pieces.poll_recv(context), ended) {
+        match (self.pieces.poll(context), ended) {
             (Poll::Ready(Some(piece)), None) => Poll::Ready(Next::Piece(piece)),
             (Poll::Ready(Some(piece)), Some(ended)) => {
                 self.ending = Box::pin(std::future::ready(ended));
@@ -67,7 +67,7 @@ impl Events {
         let ready = VecDeque::new();
         let mut events = Events { pieces, course: course.clone(), ready, is_over: false };
         match first {
-            Next::Piece(piece) => events.ready.push_back(event(&piece)),
+            Next::Piece(piece) => events.ready.push_back(piece),
             Next::End(ended) => events.end(Ok(ended?)),
         }
         let mut response = Response::new(Body::new(events));
@@ -81,23 +81,18 @@ impl Events {
     fn end(&mut self, ended: Result<(Answer, Told)>) {
         self.is_over = true;
         self.course.ends(match &ended {
-            Ok((Answer::Json(_), told)) => Ok(told),
+            Ok((Answer::Last(_), told)) => Ok(told),
             Ok(_) => Err(Refusal::broken().kind()),
             Err(refusal) => Err(refusal.kind()),
         });
         let last = match ended {
-            Ok((Answer::Json(answer), _)) => (self.pieces.last)(&answer),
+            Ok((Answer::Last(answer), _)) => (self.pieces.last)(&answer),
             Ok(_) => Refusal::broken().as_json(),
             Err(refusal) => refusal.as_json(),
         };
         self.ready.push_back(event(&last));
         self.ready.push_back(Bytes::from_static(b"data: [DONE]\n\n"));
     }
-}
-
-fn event(data: &Value) -> Bytes {
-    // JSON has no line ends outside of its escapes.
-    format!("data: {data}\n\n").into()
 }
 
 impl HttpBody for Events {
@@ -117,7 +112,7 @@ impl HttpBody for Events {
             }
             match self.pieces.poll(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Next::Piece(piece)) => self.ready.push_back(event(&piece)),
+                Poll::Ready(Next::Piece(piece)) => self.ready.push_back(piece),
                 Poll::Ready(Next::End(ended)) => self.end(ended),
             }
         }

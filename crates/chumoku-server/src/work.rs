@@ -3,16 +3,20 @@
 use crate::explained::{self, Explain};
 use crate::growing::{self, Grow};
 use crate::limits::Limits;
-use crate::metrics::Metrics;
+use crate::metrics::{Counted, Metrics};
 use crate::model::{Loaded, Model};
+use crate::pieces::PieceSender;
+use crate::predicted::{self, Predict};
 use crate::queue::{Awaited, Queue};
 use crate::refusal::{Kind, Refusal, Result};
+use crate::written::Written;
 use axum::http::StatusCode;
-use chumoku::answers::{self, continuation};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use chumoku::answers::{self, continuation, vector};
 use chumoku::sampling::Sampling;
 use chumoku::{
-    ChatMessage, EmbedOptions, FoundSpan, Prediction, Stop, TextGenerator, TranslateOptions, Translation, WrittenPiece,
-    failpoint, tr,
+    ChatMessage, EmbedOptions, Stop, TextGenerator, TranslateOptions, Translation, WrittenPiece, failpoint, tr,
 };
 use chumoku_kernels::halt;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -23,16 +27,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 /// What a model is asked.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Classes, labels, numbers or spans of texts.
-    Predict(Vec<String>),
-    /// Vectors of texts; whether what is too long may lose its end, and whether tokens are counted.
-    Embed { texts: Vec<String>, prompt: Option<String>, normalize: Option<bool>, truncate: bool, counts: bool },
+    Predict(Predict),
+    /// Vectors of texts; whether what is too long may lose its end.
+    Embed { texts: Vec<String>, prompt: Option<String>, normalize: Option<bool>, truncate: bool, form: VectorForm },
     /// Translations, `n_best` of each text, with or without their alignment.
     Translate { texts: Vec<String>, options: TranslateOptions, n_best: usize, alignment: bool },
     /// A translation, told while it grows.
@@ -45,6 +48,15 @@ pub(crate) enum Task {
     Generate(Box<Generate>),
 }
 
+/// The form in which vectors are answered.
+#[derive(Debug)]
+pub(crate) enum VectorForm {
+    /// A list of vectors.
+    Plain,
+    /// The object of OpenAI's interface, which tells the model's name and how many tokens were read.
+    OpenAi { is_base64: bool, model: String },
+}
+
 /// How a text is to go on.
 #[derive(Debug)]
 pub(crate) struct Generate {
@@ -53,20 +65,27 @@ pub(crate) struct Generate {
     pub(crate) no_chat: bool,
     pub(crate) max_tokens: usize,
     pub(crate) sampling: Sampling,
-    /// Who is handed each piece, if anybody.
-    pub(crate) pieces: Option<UnboundedSender<Value>>,
+    /// Receiver of the pieces, if the request asked for a stream.
+    pub(crate) pieces: Option<PieceSender>,
 }
 
 /// What it answers.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Predictions(Vec<Prediction>),
-    Spans(Vec<Vec<FoundSpan>>),
-    /// The vectors, as JSON has them or as they are, and how many tokens were read.
-    Vectors(Vec<Vec<f32>>, usize),
-    Json(Value),
-    /// A page in HTML.
-    Page(String),
+    Written(Written),
+    /// The last event of a stream.
+    Last(Value),
+}
+
+/// The queue that a task waits in, and the threads that compute it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Requests that finish quickly.
+    Short,
+    /// Text generation, token by token.
+    Texts,
+    /// Explanations, which read a text once for each of its words.
+    Explanations,
 }
 
 /// A question on its way.
@@ -107,7 +126,7 @@ impl Awaited for Job {
 impl Task {
     fn texts(&self) -> &[String] {
         match self {
-            Task::Predict(texts)
+            Task::Predict(Predict { texts, .. })
             | Task::Embed { texts, .. }
             | Task::Translate { texts, .. }
             | Task::Tokenize { texts, .. } => texts,
@@ -121,9 +140,12 @@ impl Task {
         self.texts().iter().map(String::len).sum()
     }
 
-    /// Whether it may take as long as thousands of others: the effect of each word, or a text token by token.
-    pub(crate) fn is_long(&self) -> bool {
-        matches!(self, Task::Explain(_) | Task::Grow(_) | Task::Generate(_))
+    pub(crate) fn lane(&self) -> Lane {
+        match self {
+            Task::Explain(_) => Lane::Explanations,
+            Task::Grow(_) | Task::Generate(_) => Lane::Texts,
+            Task::Predict(_) | Task::Embed { .. } | Task::Translate { .. } | Task::Tokenize { .. } => Lane::Short,
+        }
     }
 
     /// How long its answer may come after the time for computing: a text that goes on ends by itself then, and is handed over.
@@ -159,28 +181,27 @@ pub(crate) enum Pool {
     Shared,
     /// In a pool of its own, made when there is something to compute: what takes long would keep others from the threads of the
     /// shared one.
-    Own(OnceCell<Option<ThreadPool>>),
+    Texts(OnceCell<Option<ThreadPool>>),
+    /// The same of half as many threads, of the lowest priority: whatever is explained, all else goes first.
+    Explanations(OnceCell<Option<ThreadPool>>),
 }
 
 impl Pool {
     /// Runs work until it ends or its flag is set; a panic is a refusal.
-    fn run<R: Send>(&self, flag: &Arc<AtomicBool>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+    fn run<R: Send>(&self, limit: &Limit<'_>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         let name = match self {
             Pool::Shared => "short-work",
-            Pool::Own(_) => "long-work",
+            Pool::Texts(_) | Pool::Explanations(_) => "long-work",
         };
         let work = || {
             failpoint::hit(name);
             work()
         };
-        let work = || match halt::until(flag, work) {
-            Ok(found) => found,
-            // Nobody waits for this.
-            Err(halt::Halted) => Err(late()),
-        };
+        let work = || limit.run(work);
         let own = match self {
             Pool::Shared => None,
-            Pool::Own(own) => own.get_or_init(own_pool).as_ref(),
+            Pool::Texts(own) => own.get_or_init(|| pool(rayon::current_num_threads())).as_ref(),
+            Pool::Explanations(own) => own.get_or_init(explaining).as_ref(),
         };
         caught(|| match own {
             Some(pool) => pool.install(work),
@@ -190,9 +211,32 @@ impl Pool {
     }
 }
 
-/// A pool with as many threads as the shared one; nothing if the system has no more threads.
-fn own_pool() -> Option<ThreadPool> {
-    ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build().ok()
+/// Cancellation of a batch: the flag is set when no client waits for it any more.
+struct Limit<'a> {
+    flag: Arc<AtomicBool>,
+    metrics: &'a Metrics,
+}
+
+impl Limit<'_> {
+    fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        halt::until(&self.flag, work).unwrap_or_else(|halt::Halted| {
+            self.metrics.stopped.fetch_add(1, Relaxed);
+            // No client receives this.
+            Err(late())
+        })
+    }
+}
+
+/// Starts a pool with this number of threads. `None` if the system has no more.
+fn pool(threads: usize) -> Option<ThreadPool> {
+    ThreadPoolBuilder::new().num_threads(threads).build().ok()
+}
+
+/// Starts the pool of explanations, with half of the threads (at least one).
+fn explaining() -> Option<ThreadPool> {
+    let threads = (rayon::current_num_threads() / 2).max(1);
+    let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("explain {number}"));
+    builder.start_handler(|_| chumoku_kernels::lower_thread_priority()).build().ok()
 }
 
 /// A thread of a model, until its queue is closed and empty; `arriving` counts the requests that are being read.
@@ -218,8 +262,8 @@ pub(crate) fn work(queue: &Queue<Job>, pool: &Pool, arriving: &AtomicU64, limits
             characters += job.task.characters();
             batch.push(job);
         }
-        let flag = Arc::new(AtomicBool::new(false));
-        let interest = Arc::new(Interest(flag.clone()));
+        let limit = Limit { flag: Arc::default(), metrics };
+        let interest = Arc::new(Interest(limit.flag.clone()));
         let begin = |job: Job| {
             let waited = job.came.elapsed();
             // A client that has gone, or has been told that it waited too long, is passed over.
@@ -233,23 +277,23 @@ pub(crate) fn work(queue: &Queue<Job>, pool: &Pool, arriving: &AtomicU64, limits
             continue;
         }
         metrics.batch_texts.add(taken.iter().map(|taken| taken.task.texts().len()).sum::<usize>() as f64);
-        let started = Instant::now();
-        answer(&loaded, taken, limits, (pool, &flag));
+        let (started, _computing) = (Instant::now(), Counted::new(&metrics.computing));
+        answer(&loaded, taken, limits, (pool, &limit));
         metrics.computed.add(started.elapsed().as_secs_f64());
     }
 }
 
 /// Answers a batch: together, or one by one where that fails, so that no text is refused for another's sake.
-fn answer(loaded: &Loaded, batch: Vec<Taken>, limits: &Limits, (pool, flag): (&Pool, &Arc<AtomicBool>)) {
+fn answer(loaded: &Loaded, batch: Vec<Taken>, limits: &Limits, (pool, limit): (&Pool, &Limit<'_>)) {
     let tasks: Vec<&Task> = batch.iter().map(|taken| &taken.task).collect();
     let found = match tasks.len() {
         1 => None,
-        _ => pool.run(flag, || together(loaded, &tasks)).ok().filter(|found| found.len() == tasks.len()),
+        _ => pool.run(limit, || together(loaded, &tasks, limits)).ok().filter(|found| found.len() == tasks.len()),
     };
     match found {
         Some(found) => {
             for (taken, answer) in batch.into_iter().zip(found) {
-                let _ = taken.reply.send(Ok(answer));
+                let _ = taken.reply.send(answer);
             }
         }
         None => {
@@ -257,8 +301,8 @@ fn answer(loaded: &Loaded, batch: Vec<Taken>, limits: &Limits, (pool, flag): (&P
                 if !reply.is_closed() {
                     let answer = match &task {
                         // Nothing is shared among threads, so none has to be waited for.
-                        Task::Tokenize { .. } => caught(|| alone(loaded, &task, &reply, limits)),
-                        _ => pool.run(flag, || alone(loaded, &task, &reply, limits)),
+                        Task::Tokenize { .. } => caught(|| limit.run(|| alone(loaded, &task, &reply, limits))),
+                        _ => pool.run(limit, || alone(loaded, &task, &reply, limits)),
                     };
                     let _ = reply.send(answer);
                 }
@@ -272,19 +316,17 @@ fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Refusal::broken()))
 }
 
-/// Tasks of one kind in one call.
-fn together(loaded: &Loaded, tasks: &[&Task]) -> Result<Vec<Answer>> {
+/// Tasks of one kind in one call; an answer that is too large is refused by itself.
+fn together(loaded: &Loaded, tasks: &[&Task], limits: &Limits) -> Result<Vec<Result<Answer>>> {
     let texts: Vec<&str> = tasks.iter().flat_map(|task| task.texts()).map(String::as_str).collect();
-    let counts = tasks.iter().map(|task| task.texts().len());
     match (&loaded.model, tasks[0]) {
-        (Model::Tagger(model), Task::Predict(_)) => {
-            let mut found = model.predict(&texts)?.into_iter();
-            Ok(counts.map(|n| Answer::Spans(found.by_ref().take(n).collect())).collect())
-        }
-        (model, Task::Predict(_)) => {
-            let predictor = model.predictor().ok_or_else(Refusal::broken)?;
-            let mut found = predictor.predict(&texts)?.into_iter();
-            Ok(counts.map(|n| Answer::Predictions(found.by_ref().take(n).collect())).collect())
+        (_, Task::Predict(_)) => {
+            let mut found = predicted::find(loaded, &texts)?;
+            let of = |task: &&Task| {
+                let Task::Predict(asked) = task else { return Err(Refusal::broken()) };
+                asked.write(loaded, found.split_first(asked.texts.len()), limits).map(Answer::Written)
+            };
+            Ok(tasks.iter().map(of).collect())
         }
         (Model::Embedder(model), Task::Embed { prompt, normalize, .. }) => {
             let mut options = EmbedOptions::default();
@@ -294,7 +336,7 @@ fn together(loaded: &Loaded, tasks: &[&Task]) -> Result<Vec<Answer>> {
             if found.cut > 0 && !may_be_cut {
                 let limit = model.limit();
                 // Of several requests each is asked alone then.
-                if matches!(tasks[0], Task::Embed { counts: true, .. }) {
+                if matches!(tasks[0], Task::Embed { form: VectorForm::OpenAi { .. }, .. }) {
                     return Err(Refusal::too_large(tr!(
                         "input: a text is longer than the {limit} tokens that the model reads; send it in shorter parts",
                         "input: モデルが読む {limit} トークンより長いテキストがあります。短く分けて送ってください"
@@ -305,31 +347,42 @@ fn together(loaded: &Loaded, tasks: &[&Task]) -> Result<Vec<Answer>> {
                     "inputs: モデルが読む {limit} トークンより長いテキストがあります。残りを読まなくてよければ \"truncate\": true を付けてください"
                 )));
             }
-            let mut rows = found.vectors.rows().into_iter().map(|row| row.to_vec());
-            let of = |task: &&Task| {
-                let vectors = rows.by_ref().take(task.texts().len()).collect();
-                let mut tokens = 0;
-                if let (Task::Embed { counts: true, .. }, Some(tokenized)) = (task, loaded.model.tokenized()) {
-                    for text in task.texts() {
-                        tokens += tokenized.count(text)?;
-                    }
-                }
-                Ok(Answer::Vectors(vectors, tokens))
+            let mut rows = found.vectors.rows().into_iter();
+            let mut of = |task: &&Task| {
+                let Task::Embed { texts, form, .. } = task else { return Err(Refusal::broken()) };
+                // All at once: an answer that is refused half-way must leave the next task its own.
+                let rows = rows.by_ref().take(texts.len()).collect::<Vec<_>>().into_iter();
+                let VectorForm::OpenAi { is_base64, model } = form else {
+                    return Written::list(rows.map(|row| Ok(vector(row.iter()))), false, limits.answer);
+                };
+                let data = rows.enumerate().map(|(index, row)| {
+                    let embedding = match is_base64 {
+                        true => STANDARD.encode(row.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>()).into(),
+                        false => vector(row.iter()),
+                    };
+                    json!({ "object": "embedding", "index": index, "embedding": embedding })
+                });
+                let data: Value = data.collect();
+                let tokenized = loaded.model.tokenized().ok_or_else(Refusal::broken)?;
+                let counts = texts.iter().map(|text| tokenized.count(text));
+                let tokens = counts.sum::<chumoku::Result<usize>>()?;
+                let usage = json!({ "prompt_tokens": tokens, "total_tokens": tokens });
+                let reply = json!({ "object": "list", "data": data, "model": model, "usage": usage });
+                Written::json(&reply, limits.answer)
             };
-            tasks.iter().map(of).collect()
+            Ok(tasks.iter().map(|task| of(task).map(Answer::Written)).collect())
         }
         (Model::Translator(model), Task::Translate { options, .. }) => {
             let mut found = model.translate(&texts, options)?.into_iter();
-            let of = |task: &&Task| {
+            let mut of = |task: &&Task| {
                 let Task::Translate { texts, n_best, alignment, .. } = task else { return Err(Refusal::broken()) };
-                let translations: Vec<Translation> = found.by_ref().take(texts.len()).collect();
-                let each = texts.iter().zip(&translations);
-                let object = |(text, translation): (&String, &Translation)| {
-                    answers::translation(text, translation, model, *n_best, *alignment).map(Value::from)
+                let each = texts.iter().zip(found.by_ref().take(texts.len()).collect::<Vec<_>>());
+                let object = |(text, translation): (&String, Translation)| {
+                    Ok(Value::from(answers::translation(text, &translation, model, *n_best, *alignment)?))
                 };
-                Ok(Answer::Json(each.map(object).collect::<chumoku::Result<Value>>()?))
+                Written::list(each.map(object), false, limits.answer)
             };
-            tasks.iter().map(of).collect()
+            Ok(tasks.iter().map(|task| of(task).map(Answer::Written)).collect())
         }
         _ => Err(Refusal::broken()),
     }
@@ -338,20 +391,18 @@ fn together(loaded: &Loaded, tasks: &[&Task]) -> Result<Vec<Answer>> {
 /// A task by itself.
 fn alone(loaded: &Loaded, task: &Task, reply: &oneshot::Sender<Result<Answer>>, limits: &Limits) -> Result<Answer> {
     match (&loaded.model, task) {
-        (_, Task::Predict(_) | Task::Embed { .. } | Task::Translate { .. }) => {
-            together(loaded, &[task])?.pop().ok_or_else(Refusal::broken)
+        (_, Task::Predict(asked)) => asked.answer(loaded, limits).map(Answer::Written),
+        (_, Task::Embed { .. } | Task::Translate { .. }) => {
+            together(loaded, &[task], limits)?.pop().unwrap_or_else(|| Err(Refusal::broken()))
         }
-        (_, Task::Explain(asked)) => match asked.as_page {
-            false => explained::as_json(loaded, asked).map(Answer::Json),
-            true => explained::as_page(loaded, asked).map(Answer::Page),
-        },
-        (Model::Translator(model), Task::Grow(asked)) => growing::translate(model, asked).map(Answer::Json),
+        (_, Task::Explain(asked)) => explained::answer(loaded, asked, limits).map(Answer::Written),
+        (Model::Translator(model), Task::Grow(asked)) => growing::translate(model, asked).map(Answer::Last),
         (model, Task::Tokenize { texts, special }) => {
             let tokenized = model.tokenized().ok_or_else(Refusal::broken)?;
-            let each = texts.iter().map(|text| tokenized.tokens(text, *special));
-            Ok(Answer::Json(each.collect::<chumoku::Result<Value>>()?))
+            let each = texts.iter().map(|text| Ok(tokenized.tokens(text, *special)?));
+            Written::list(each, false, limits.answer).map(Answer::Written)
         }
-        (Model::Generator(model), Task::Generate(asked)) => generate(model, asked, reply, limits).map(Answer::Json),
+        (Model::Generator(model), Task::Generate(asked)) => generate(model, asked, reply, limits),
         _ => Err(Refusal::broken()),
     }
 }
@@ -363,21 +414,22 @@ fn generate(
     asked: &Generate,
     reply: &oneshot::Sender<Result<Answer>>,
     limits: &Limits,
-) -> Result<Value> {
+) -> Result<Answer> {
     let until = Instant::now() + limits.compute;
-    let (mut text, mut is_late) = (String::new(), false);
+    let (mut text, mut is_late, mut is_behind) = (String::new(), false, false);
     let mut write = |piece: WrittenPiece<'_>| {
         text.push_str(piece.text);
         let is_gone = match &asked.pieces {
             Some(pieces) => {
                 let probability = (piece.probability * 1e6).round() / 1e6;
-                pieces.send(json!({ "text": piece.text, "probability": probability })).is_err()
+                is_behind = pieces.is_behind();
+                pieces.send(&json!({ "text": piece.text, "probability": probability })).is_err()
             }
             None => reply.is_closed(),
         };
         failpoint::hit("piece");
         is_late = Instant::now() > until;
-        if is_gone || is_late { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if is_gone || is_late || is_behind { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let Generate { prompt, max_tokens, sampling, .. } = asked;
     let is_chat = !asked.no_chat && (model.has_chat_template() || asked.system.is_some());
@@ -389,6 +441,16 @@ fn generate(
             model.reply_pieces(&messages, *max_tokens, sampling, &mut write)?
         }
     };
+    if stop == Stop::Asked && is_behind {
+        return Err(Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            Kind::Timeout,
+            tr!(
+                "the text is written faster than its client reads it; read the stream as it comes",
+                "ストリームの読み出しが、文章を書く速さに追いついていません。届いた順に読んでください"
+            ),
+        ));
+    }
     if stop == Stop::Asked && is_late && asked.pieces.is_none() {
         return Err(late());
     }
@@ -396,7 +458,10 @@ fn generate(
     if stop == Stop::Asked {
         answer["stop"] = json!("time");
     }
-    Ok(answer)
+    match asked.pieces {
+        Some(_) => Ok(Answer::Last(answer)),
+        None => Written::json(&answer, limits.answer).map(Answer::Written),
+    }
 }
 
 /// That computing takes too long.

@@ -2,7 +2,8 @@
 //!
 //! [`data`] reads files of labelled text, of pairs and of documents, whatever their format, encoding and columns are
 //! called, and splits them. [`tokens`] turns texts into the numbers that a model reads, and back into words for people.
-//! [`pair`] makes one text of two that belong together, [`beside`] of a text and the values of other columns. [`metrics`] has BLEU and chrF with sacreBLEU's numbers. [`lang`] is the language in which people are spoken to.
+//! [`pair`] makes one text of two that belong together, [`beside`] of a text and the values of other columns. [`metrics`] has BLEU and chrF with sacreBLEU's numbers. [`output`] opens every
+//! file that is written. [`lang`] is the language in which people are spoken to.
 //!
 //! ```
 //! use chumoku_text::tokens::{TextForm, TextTokenizer, TokenizerConfig, Unit};
@@ -26,6 +27,8 @@
 //!   rows does not matter.
 //! * Nothing is printed. Messages are English or Japanese ([`set_lang`]).
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
+
 pub mod beside;
 pub mod checksum;
 pub mod data;
@@ -33,8 +36,10 @@ pub mod failpoint;
 pub mod lang;
 pub mod memory;
 pub mod metrics;
+pub mod output;
 pub mod pair;
 mod quiet;
+pub mod signals;
 #[doc(hidden)]
 pub mod sorting;
 pub mod tokens;

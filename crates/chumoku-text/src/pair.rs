@@ -26,8 +26,9 @@ pub fn join(first: &str, second: &str) -> String {
 /// A text that is no pair, and beside which nothing stands: the separators of both become spaces.
 #[must_use]
 pub fn single(text: &str) -> Cow<'_, str> {
-    let separators = [SEPARATOR, crate::beside::SEPARATOR];
-    match text.contains(separators) {
+    let separators = [SEPARATOR, beside::SEPARATOR];
+    // Two searches for one byte are faster than one for either.
+    match separators.iter().any(|separator| text.contains(*separator)) {
         false => text.into(),
         true => text.replace(separators, " ").into(),
     }

@@ -43,6 +43,8 @@
 //!
 //! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
+
 mod beam;
 mod coloured;
 mod comparison;

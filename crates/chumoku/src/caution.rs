@@ -1,6 +1,7 @@
 //! When to say "I do not know": from which confidence on answers are right as often as was asked for, and which texts are unlike
 //! those of training.
 
+use crate::decision::Decision;
 use crate::hierarchy::Hierarchy;
 use crate::ngram::Answer;
 use crate::scoring::largest;
@@ -83,15 +84,19 @@ impl Caution {
         Caution { rows: rows.len(), steps: curve(rows), least_known: least_known(known), ..Caution::default() }
     }
 
-    /// From validation rows of one class each: probabilities, right answers, and shares of known n-grams; and the tree that the
-    /// classes stand in, if they do.
+    /// Fits validation rows of one class each, from their probabilities, right answers and shares of known n-grams. Answers
+    /// follow from the model's decision, or from the tree of the classes.
     pub(crate) fn of_classes(
         probabilities: &[Vec<f32>],
         labels: &[u32],
         known: &[f32],
-        hierarchy: Option<&Hierarchy>,
+        (decision, hierarchy): (Option<&Decision>, Option<&Hierarchy>),
     ) -> Caution {
-        let answer = |p: &Vec<f32>| hierarchy.map_or_else(|| largest(p) as usize, |tree| tree.answer(p));
+        let answer = |p: &Vec<f32>| match (decision, hierarchy) {
+            (Some(decision), _) => decision.class(p),
+            (None, Some(tree)) => tree.answer(p),
+            (None, None) => largest(p) as usize,
+        };
         let sure = probabilities.iter().zip(labels).map(|(p, &label)| {
             let class = answer(p);
             (p[class], class as u32 == label)
@@ -288,6 +293,23 @@ fn least_known(known: &[f32]) -> Option<f32> {
     sorted.get(rank - 1).copied().filter(|_| sorted.len() >= LEAST_ROWS)
 }
 
+/// Why answers break a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Breach {
+    /// Chance explains it.
+    Chance,
+    /// Chance does not: the rows are unlike the validation rows.
+    Unlike,
+}
+
+/// The breach of the promise of this share by rows that were answered; none if they keep it.
+pub(crate) fn breach(right: usize, answered: usize, share: f64) -> Option<Breach> {
+    let is_kept = right as f64 >= share * answered as f64;
+    let by_chance = || if binomial_tail(right, answered, share) > DELTA { Breach::Chance } else { Breach::Unlike };
+    (!is_kept).then(by_chance)
+}
+
 /// The probability of `k` successes or fewer in `n` trials of probability `p`.
 fn binomial_tail(k: usize, n: usize, p: f64) -> f64 {
     let (mut log_term, odds) = (n as f64 * (1.0 - p).ln(), (p / (1.0 - p)).ln());
@@ -316,6 +338,13 @@ mod tests {
             let found = binomial_tail(k, n, p);
             assert!((found - expected).abs() < 1e-8, "{k} {n} {p}: {found} {expected}");
         }
+    }
+
+    #[test]
+    fn broken_promises_are_told_from_chance() {
+        assert_eq!([breach(95, 100, 0.95), breach(0, 0, 0.95)], [None; 2]);
+        // 93 right ones of 100 or fewer come about in 23 % of draws, 86 or fewer in 0.05 %.
+        assert_eq!([93, 86].map(|right| breach(right, 100, 0.95)), [Some(Breach::Chance), Some(Breach::Unlike)]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use crate::count::CountConfig;
 use crate::model_folder::{
-    CONFIG, ModelKind, NGRAMS, WEIGHTS, check_files, fault, parse_weights, pretrained_kind, read_config,
+    CONFIG, ModelKind, NGRAMS, Snapshot, WEIGHTS, check_files, fault, parse_weights, place_of, pretrained_kind,
+    read_config, read_snapshot,
 };
-use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, no_layers, place_of_encoder};
+use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, folder_of_encoder, no_layers};
 use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
 use std::path::Path;
@@ -38,7 +39,11 @@ impl CountedFolder {
     /// # Errors
     /// If it is no model folder, or its weights are not as many as its configuration says.
     pub fn read(folder: &Path) -> Result<CountedFolder> {
-        let kind = ModelKind::of(folder)?;
+        read_snapshot(folder, CountedFolder::of_snapshot)
+    }
+
+    fn of_snapshot(folder: &Snapshot) -> Result<CountedFolder> {
+        let kind = ModelKind::of_snapshot(folder)?;
         if pretrained_kind(folder).is_some() {
             return CountedFolder::of_pretrained(folder, kind);
         }
@@ -75,9 +80,8 @@ impl CountedFolder {
             }
         };
         let config = CountConfig { length: config.length.min(max_length), ..config };
-        let path = folder.join(WEIGHTS);
-        let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let [mut of_network, mut of_ngrams] = [(0, 0); 2];
         for (name, tensor) in tensors.tensors() {
             let (tensors, numbers) = if name.starts_with(NGRAMS) { &mut of_ngrams } else { &mut of_network };
@@ -95,25 +99,26 @@ impl CountedFolder {
     }
 
     /// The same of a folder as Hugging Face's library writes it. What its files hold beside the model is not counted.
-    fn of_pretrained(folder: &Path, kind: ModelKind) -> Result<CountedFolder> {
-        let place = if kind == ModelKind::Encoder { place_of_encoder(folder)? } else { folder.to_owned() };
+    fn of_pretrained(folder: &Snapshot, kind: ModelKind) -> Result<CountedFolder> {
+        let inner = if kind == ModelKind::Encoder { folder_of_encoder(folder)? } else { None };
+        let place = inner.as_ref().unwrap_or(folder);
         let (name, config, max_length, layout, tensors, ngrams) = if kind == ModelKind::Classifier {
-            let model = TextClassifier::load(folder)?;
+            let model = TextClassifier::of_snapshot(folder)?;
             let config = CountConfig::of_classifier(&model.config().model);
             let (tensors, ngrams) = model.published_tensors();
             ("classifier", config, model.config().max_tokens(), Arc::clone(model.params().layout()), tensors, ngrams)
         } else if kind == ModelKind::LanguageModel {
-            let DecoderCheckpoint { model, source, .. } = DecoderCheckpoint::read(folder, None)?;
+            let DecoderCheckpoint { model, source, .. } = DecoderCheckpoint::of_snapshot(folder, None)?;
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::of_language_model(model.config());
             ("language model", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else if kind == ModelKind::Translator {
-            let TranslatorCheckpoint { model, source, .. } = TranslatorCheckpoint::read(folder, None)?;
+            let TranslatorCheckpoint { model, source, .. } = TranslatorCheckpoint::of_snapshot(folder, None)?;
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::of_translator(model.config());
             ("translator", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else {
-            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::read(&place, None)?;
+            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::of_snapshot(place, None)?;
             if source.is_static() {
                 return Err(no_layers());
             }
@@ -127,10 +132,11 @@ impl CountedFolder {
         if parameters != expected {
             return Err(fault(folder, WEIGHTS, contradiction(expected, parameters)));
         }
-        let files = std::fs::read_dir(&place).map_err(Error::io("reading", &place))?.flatten();
-        let weights = files.filter(|file| file.path().extension().is_some_and(|end| end == "safetensors"));
-        let bytes =
-            weights.filter_map(|file| std::fs::metadata(file.path()).ok()).map(|file| u128::from(file.len())).sum();
+        let files = std::fs::read_dir(&**place).map_err(Error::io("reading", &**place))?.flatten();
+        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let weights = names.filter(|name| name.ends_with(".safetensors"));
+        let sizes = weights.filter_map(|name| std::fs::metadata(place_of(place, &name)).ok());
+        let bytes = sizes.map(|file| u128::from(file.len())).sum();
         let [ngram_tensors, ngram_numbers] = ngrams;
         Ok(CountedFolder {
             kind: name,

@@ -81,6 +81,28 @@ pub(crate) fn logits(
     framed: Framed<'_>,
     rows: &[Vec<u32>],
 ) -> Result<Array2<f32>> {
+    let classes = model.config().num_classes;
+    by_window(framed, rows, classes, |ids, offsets| Ok(model.logits(params, ids, offsets)?))
+}
+
+/// The vectors of each text that the last layer of a classifier is given, as [`logits`] makes their logits: (texts, width).
+pub(crate) fn vectors(
+    model: &Classifier,
+    params: &Params<f32>,
+    framed: Framed<'_>,
+    rows: &[Vec<u32>],
+) -> Result<Array2<f32>> {
+    let width = model.config().body.width();
+    by_window(framed, rows, width, |ids, offsets| Ok(model.vectors(params, ids, offsets)?))
+}
+
+/// Calls `f` for batches of windows; the row of a text, `width` wide, is the mean of those of its windows.
+fn by_window(
+    framed: Framed<'_>,
+    rows: &[Vec<u32>],
+    width: usize,
+    f: impl Fn(&[u32], &Offsets) -> Result<Array2<f32>> + Sync,
+) -> Result<Array2<f32>> {
     let limit = framed.window();
     let pieces: Vec<(usize, &[u32])> = rows
         .iter()
@@ -88,25 +110,24 @@ pub(crate) fn logits(
         .flat_map(|(row, ids)| windows(ids.len(), limit).into_iter().map(move |window| (row, &ids[window])))
         .collect();
     let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + framed.frame.len()).collect();
-    let classes = model.config().num_classes;
-    let mut of_pieces = Array2::zeros((pieces.len(), classes));
+    let mut of_pieces = Array2::zeros((pieces.len(), width));
     let batches = by_length(&lengths, BATCH_TOKENS);
     let found = side_by_side(&batches, |batch| {
         let (ids, offsets) = framed.pack(batch.iter().map(|&piece| pieces[piece].1));
-        Ok(model.logits(params, &ids, &offsets)?)
+        f(&ids, &offsets)
     })?;
     for (found, batch) in found.iter().zip(&batches) {
         for (row, &piece) in found.rows().into_iter().zip(batch) {
             of_pieces.row_mut(piece).assign(&row);
         }
     }
-    let mut logits = Array2::zeros((rows.len(), classes));
+    let mut of_rows = Array2::zeros((rows.len(), width));
     // Pieces are in the order of the texts, so each sum has a fixed order.
     for ((row, ids), found) in pieces.iter().zip(of_pieces.rows()) {
         let share = if rows[*row].is_empty() { 1.0 } else { ids.len() as f32 / rows[*row].len() as f32 };
-        logits.row_mut(*row).scaled_add(share, &found);
+        of_rows.row_mut(*row).scaled_add(share, &found);
     }
-    Ok(logits)
+    Ok(of_rows)
 }
 
 /// Whether there is such a head, both from 0.

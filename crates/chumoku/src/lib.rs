@@ -69,6 +69,8 @@
 //! * Nothing is printed; [`Training::observe`](train::Training::observe) is told what happens. Work runs in the current
 //!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
+
 pub mod answers;
 mod blend;
 pub mod builtin;
@@ -76,6 +78,7 @@ mod caution;
 pub mod compare;
 mod counted;
 mod crf;
+mod decision;
 pub mod doctor;
 mod error;
 pub mod explain;
@@ -83,6 +86,7 @@ mod folds;
 pub mod hierarchy;
 mod inference;
 mod label_blend;
+mod logistic;
 mod model_folder;
 mod number;
 mod of_layers;
@@ -115,13 +119,14 @@ pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
 pub use chumoku_text::sorting;
 pub use chumoku_text::{
-    Lang, beside as row, data, failpoint, lang, memory, metrics, pair, set_lang, tokens as text, tr,
+    Lang, beside as row, data, failpoint, lang, memory, metrics, output, pair, set_lang, signals, tokens as text, tr,
 };
 pub use counted::CountedFolder;
 pub use crf::TaggerBlend;
+pub use decision::{Decision, Optimize};
 pub use error::{Error, Result};
 pub use label_blend::LabelBlend;
-pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_fingerprint};
+pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
 pub use number::{Estimate, Measured, NumberBlend, NumberScale};
 pub use prediction::Prediction;
 pub use pretrained::ChatMessage;

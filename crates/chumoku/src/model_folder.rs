@@ -5,26 +5,33 @@ mod files;
 mod fingerprint;
 mod ngrams;
 mod replace;
+mod snapshot;
 mod standing;
+mod tensors;
 
 pub(crate) use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_checkpoint};
 pub use checkpoints::{has_checkpoint, has_checkpoints};
 pub(crate) use files::{
     CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT, NGRAM_WEIGHTS, SOURCE_TOKENIZER, SPECIAL_TOKENS,
     TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS, check_files, has_trials, impostors,
-    is_as_good_as_empty, names, open, place_of, read, strangers,
+    is_as_good_as_empty, names, open, place_of, strangers,
 };
 pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
-pub(crate) use replace::{clear, clear_checkpoints, publish, rename, settle, sync_folder, write_file, write_model};
+#[cfg(test)]
+pub(crate) use replace::write_files;
+pub(crate) use replace::{clear, clear_checkpoints, publish, rename, settle, sync_folder, write_file};
+pub(crate) use snapshot::{Identity, OURS, Snapshot, read, read_snapshot, write_model};
+pub use snapshot::{model_file, read_model_folder};
 pub(crate) use standing::Standing;
+pub(crate) use tensors::{Tensors, serialize};
 
 use crate::lang::lang;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -46,19 +53,22 @@ pub(crate) fn no_tensor(name: &str) -> String {
     tr!("there is no tensor {name}", "テンソル {name} がありません")
 }
 
-/// The tensors in the bytes of the folder's `model.safetensors`.
-pub(crate) fn parse_weights<'a>(folder: &Path, bytes: &'a [u8]) -> Result<SafeTensors<'a>> {
-    SafeTensors::deserialize(bytes).map_err(|error| {
+/// The tensors in the bytes of a file of the folder's weights.
+pub(crate) fn parse_weights<'a>(folder: &Snapshot, name: &str, bytes: &'a [u8]) -> Result<SafeTensors<'a>> {
+    let unsound = |error: SafeTensorError| {
         let problem =
             tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
-        fault(folder, WEIGHTS, problem)
-    })
+        fault(folder, name, problem)
+    };
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(unsound)?;
+    folder.check(name, header.metadata().as_ref())?;
+    SafeTensors::deserialize(bytes).map_err(unsound)
 }
 
 /// The folder's `config.json`.
-pub(crate) fn read_config<C: DeserializeOwned>(folder: &Path) -> Result<C> {
+pub(crate) fn read_config<C: DeserializeOwned>(folder: &Snapshot) -> Result<C> {
     // By one kind of reader everywhere: each would be compiled for every type.
-    let text = files::read_text(folder, CONFIG)?;
+    let text = snapshot::read_text(folder, CONFIG)?;
     serde_json::from_slice(text.as_bytes()).map_err(|error| not_ours(folder, &error))
 }
 
@@ -111,6 +121,10 @@ impl ModelKind {
     /// # Errors
     /// If it is no model folder, or of a kind that this version does not know.
     pub fn of(folder: &Path) -> Result<ModelKind> {
+        read_snapshot(folder, ModelKind::of_snapshot)
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<ModelKind> {
         if let Some(kind) = pretrained_kind(folder) {
             return Ok(kind);
         }
@@ -267,7 +281,7 @@ impl ModelType {
 
 /// A tokenizer with as many tokens as the configuration says, and its vocabulary.
 pub(crate) fn read_tokenizer(
-    folder: &Path,
+    folder: &Snapshot,
     name: &str,
     vocab_size: usize,
     vocabulary_sha256: Option<&str>,
@@ -303,9 +317,6 @@ pub(crate) fn check_vocabulary(folder: &Path, name: &str, tokenizer: &TextTokeni
     Err(fault(folder, name, problem))
 }
 
-/// Names, types, shapes and bytes of tensors, to be written.
-pub(crate) type Tensors = Vec<(String, Dtype, Vec<usize>, Vec<u8>)>;
-
 pub(crate) fn f32_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
@@ -320,15 +331,6 @@ pub(crate) fn tensors_of(params: &Params<f32>) -> Tensors {
     layout
         .map(|(name, shape, range)| (name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&params.values()[range])))
         .collect()
-}
-
-/// The bytes of a `model.safetensors`.
-pub(crate) fn serialize(tensors: &Tensors) -> Vec<u8> {
-    let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
-        (name.as_str(), TensorView::new(*dtype, shape.clone(), bytes).expect("bytes of its shape"))
-    });
-    // No metadata: its order in the file would not be fixed.
-    safetensors::serialize(views, None).expect("plain arrays can be written")
 }
 
 /// The parameters of a model among the tensors of its file.

@@ -48,7 +48,7 @@ fn japanese(error: &Error) -> String {
         Error::Beam { vocabulary, found } => {
             format!("ビーム幅: 1 から語彙の大きさ {vocabulary} までが必要ですが、{found} です")
         }
-        Error::LengthPenalty(found) => format!("長さの罰則: 有限の数が必要ですが、{found} です"),
+        Error::LengthPenalty(found) => format!("長さの罰則: -10 から 10 までの数が必要ですが、{found} です"),
         Error::Temperature(found) => format!("temperature: 0 以上の有限の数が必要ですが、{found} です"),
         Error::TopP(found) => format!("top p: 0 より大きく 1 以下の数が必要ですが、{found} です"),
         Error::NoLogits => "サンプリング: ロジットが 1 つもありません".to_owned(),

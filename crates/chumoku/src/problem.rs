@@ -2,6 +2,7 @@
 
 use crate::hierarchy::Hierarchy;
 use crate::label_blend::LabelBlend;
+use crate::lang::wording::{did_you_mean, listed, quoted};
 use crate::number::{Estimate, Measured, NumberBlend, rearrange};
 use crate::prediction::Prediction;
 use crate::scoring::{LabelScores, NumberScores, Rows};
@@ -93,6 +94,28 @@ impl Problem {
         let distance = |&class: &usize| (prediction.probabilities[class] - 0.5).abs();
         let all = 0..prediction.probabilities.len();
         all.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
+    }
+
+    /// The number of the label that is to be explained instead of the most probable one.
+    ///
+    /// # Errors
+    /// If labels exclude each other, or none has this name.
+    pub(crate) fn label_to_explain(&self, labels: &[String], asked: &str) -> Result<usize> {
+        if self.labels().is_none() {
+            return Err(Error::Setting(tr!(
+                "label: expected a model that gives a text any number of labels; this one gives one answer, which is explained",
+                "label: 複数のラベルを答えるモデルで使えます。このモデルの答えは 1 つで、それが説明されます"
+            )));
+        }
+        labels.iter().position(|label| label == asked).ok_or_else(|| {
+            let hint = did_you_mean(asked, labels.iter().map(String::as_str));
+            Error::Setting(tr!(
+                "label: expected one of {}, found {}{hint}",
+                "label: {} のどれかが必要ですが、{} です{hint}",
+                listed(labels),
+                quoted(asked)
+            ))
+        })
     }
 
     /// How sure the answer is: the probability of the class, of these labels and no others, or of the level nearest to the number.

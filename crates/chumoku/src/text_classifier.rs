@@ -4,24 +4,26 @@ use crate::beside::{self, SideColumn};
 use crate::blend::Blend;
 use crate::caution::{Caution, SureLevels};
 use crate::data::{Example, LabelledText, ScoredText};
+use crate::decision::Decision;
 use crate::hierarchy::Hierarchy;
 use crate::inference::{Framed, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, TOKENIZER, WEIGHTS, check_files, check_no_others, check_vocabulary,
-    fault, ngram_names, ngram_tensors, parse_weights, pretrained_kind, read, read_config, read_ngrams, read_params,
-    read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_others,
+    check_vocabulary, fault, ngram_names, ngram_tensors, parse_weights, pretrained_kind, read_config, read_ngrams,
+    read_params, read_snapshot, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
+use crate::nn::Pooling;
 use crate::number::{Estimate, Measured};
 use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::prediction::Prediction;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
 use crate::problem::Problem;
-use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, of_log_p};
+use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, largest, of_log_p};
 use crate::text::TextTokenizer;
 use crate::thresholds::Thresholds;
 use crate::{Error, Result, inference, stages, tr};
@@ -62,6 +64,9 @@ pub struct ModelConfig {
     /// When to say "I do not know"; none where there were no validation rows, or numbers are no levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<Caution>,
+    /// Which class is the answer; none if it is the most probable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
     /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
@@ -119,22 +124,28 @@ struct FineTuned {
     max_tokens: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caution: Option<Caution>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    decision: Option<Decision>,
     /// Whether texts are pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pairs: bool,
+    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pooling: Option<Pooling>,
     vocabulary_sha256: String,
 }
 
-/// The answer by thresholds that were asked for or, without, by the tree that classes stand in; none where it is the most
-/// probable class.
+/// The answer by the caller's thresholds, else by the model's decision, else by the tree of the classes. None if the most
+/// probable class is the answer.
 pub(crate) fn answer(
     thresholds: Option<&Thresholds>,
-    tree: Option<&Hierarchy>,
+    (decision, tree): (Option<&Decision>, Option<&Hierarchy>),
     probabilities: &[f32],
 ) -> Option<usize> {
-    match thresholds {
-        Some(thresholds) => thresholds.class(probabilities),
-        None => tree.map(|tree| tree.answer(probabilities)),
+    match (thresholds, decision) {
+        (Some(thresholds), _) => thresholds.class(probabilities),
+        (None, Some(decision)) => Some(decision.class(probabilities)),
+        (None, None) => tree.map(|tree| tree.answer(probabilities)),
     }
 }
 
@@ -296,14 +307,17 @@ impl TextClassifier {
                     (logs(&attention), ngrams.map(logs), probabilities)
                 }
             };
-            if probabilities.iter().any(|p| !p.is_finite()) {
+            // Checks each half, too: its weight may be 0, and capping in a label tree hides NaN.
+            let halves = attention.iter().chain(ngrams.iter().flatten());
+            if probabilities.iter().any(|p| !p.is_finite()) || halves.into_iter().any(|p| p.is_nan()) {
                 let problem = tr!(
                     "the model gives a probability that is not a number: its weights are too large to use",
                     "モデルの確率が数値になりません。重みが大きすぎて使えません"
                 );
                 return Err(Error::NotFinite(problem));
             }
-            let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
+            let by_model = (self.config.decision.as_ref(), self.config.tree());
+            let answer = answer(self.thresholds.as_ref(), by_model, &probabilities);
             Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
         });
         each.into_iter().collect()
@@ -374,7 +388,7 @@ impl TextClassifier {
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files()?)
+        write_model(folder, self.files()?)
     }
 
     /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
@@ -389,7 +403,12 @@ impl TextClassifier {
         let [attention, ngrams] =
             [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
         let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
-        let judged = rows.judged(&whole.1, &texts);
+        // Halves answer with their most probable classes: to be compared, so does the whole.
+        let plain: Vec<u32> = match self.config.decision {
+            Some(_) => predictions.iter().map(|p| largest(&p.probabilities)).collect(),
+            None => whole.1,
+        };
+        let judged = rows.judged(&plain, &texts);
         let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
         let sure = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
         let levels = tree.map_or_else(Vec::new, |tree| sure_levels(tree, &predictions, &rows.labels));
@@ -429,7 +448,9 @@ impl TextClassifier {
             precision: self.config.precision,
             max_tokens: self.config.max_tokens(),
             caution: self.config.caution.clone(),
+            decision: self.config.decision.clone(),
             pairs: self.config.reads_pairs(),
+            pooling: origin.pooling(),
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
         let config = origin.config_file(&self.config.labels, self.config.problem.is_one_class(), &ours);
@@ -440,7 +461,7 @@ impl TextClassifier {
     }
 
     /// Reads a folder as Hugging Face's library writes it, or as fine-tuning does, trusting nothing in it.
-    fn load_published(folder: &Path) -> Result<TextClassifier> {
+    fn load_published(folder: &Snapshot) -> Result<TextClassifier> {
         let ClassifierCheckpoint { mut model, mut params, mut tokenizer, limit, origin, labels, is_one_class, ours } =
             ClassifierCheckpoint::<FineTuned>::read(folder)?;
         check_labels(&labels).map_err(|problem| fault(folder, CONFIG, problem))?;
@@ -461,8 +482,8 @@ impl TextClassifier {
         let ngrams = match ours.as_ref().and_then(|ours| ours.ngrams.clone()) {
             None => None,
             Some(scheme) => {
-                let bytes = read(folder, NGRAM_WEIGHTS)?;
-                let tensors = parse_weights(folder, &bytes)?;
+                let bytes = folder.read_weights(NGRAM_WEIGHTS)?;
+                let tensors = parse_weights(folder, NGRAM_WEIGHTS, &bytes)?;
                 let ngrams = read_ngrams(&tensors, &scheme, labels.len(), !problem.is_one_class());
                 Some(ngrams.map_err(|problem| fault(folder, NGRAM_WEIGHTS, problem))?)
             }
@@ -477,6 +498,7 @@ impl TextClassifier {
             ngrams: ngrams.as_ref().map(|ngrams| ngrams.scheme().clone()),
             precision: params.precision(),
             caution: ours.as_ref().and_then(|ours| ours.caution.clone()),
+            decision: ours.as_ref().and_then(|ours| ours.decision.clone()),
             max_tokens: Some(ours.map_or(limit, |ours| ours.max_tokens)),
             model: model.config().clone(),
         };
@@ -498,6 +520,10 @@ impl TextClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
+        read_snapshot(folder, TextClassifier::of_snapshot)
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<TextClassifier> {
         if pretrained_kind(folder) == Some(ModelKind::Classifier) {
             return TextClassifier::load_published(folder);
         }
@@ -530,8 +556,8 @@ impl TextClassifier {
         if !config.columns().is_empty() {
             tokenizer = tokenizer.skipping_beside();
         }
-        let bytes = read(folder, WEIGHTS)?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let model = Classifier::new(config.model.clone()).map_err(|error| fault(CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         let ngrams = match &config.ngrams {
@@ -562,6 +588,7 @@ impl ModelConfig {
         check_labels(&self.labels)?;
         self.caution.as_ref().map_or(Ok(()), Caution::check)?;
         check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
+        self.decision.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
         if let Some(scheme) = &self.ngrams {
             beside::check(&scheme.columns, scheme.column_scale)?;
         }

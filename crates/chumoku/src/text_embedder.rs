@@ -1,10 +1,11 @@
 //! A pretrained encoder as a whole: texts become vectors that lie near each other where the texts mean the same.
 
 use crate::inference::{BATCH_TOKENS, by_length, side_by_side};
+use crate::model_folder::{Snapshot, read_snapshot};
 use crate::models::TextEncoder;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
-use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, no_layers, place_of_encoder, read_limit};
+use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, folder_of_encoder, no_layers, read_limit};
 use crate::text::{Encoding, PretrainedTokenizer};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{MatRef, Precision, Product, Then, parallel};
@@ -51,14 +52,19 @@ impl TextEmbedder {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn load(folder: &Path, precision: Option<Precision>) -> Result<TextEmbedder> {
-        let place = place_of_encoder(folder)?;
-        let (checkpoint, tokenizer) = EncoderCheckpoint::read_with_tokenizer(&place, precision)?;
+        read_snapshot(folder, |folder| TextEmbedder::of_snapshot(folder, precision))
+    }
+
+    fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TextEmbedder> {
+        let inner = folder_of_encoder(folder)?;
+        let place = inner.as_ref().unwrap_or(folder);
+        let (checkpoint, tokenizer) = EncoderCheckpoint::read_with_tokenizer(place, precision)?;
         let EncoderCheckpoint { model, params, .. } = checkpoint;
         let config = model.config();
         let sentence = Sentence::read(folder, config.encoder.d_model)?;
         let limit = match sentence.limit {
             Some(limit) => limit.clamp(1, config.max_length),
-            None => read_limit(&place, config.max_length)?,
+            None => read_limit(place, config.max_length)?,
         };
         let pooled = config.encoder.d_model * sentence.pooling.len();
         let width = sentence.dense.last().map_or(pooled, |dense| dense.outputs);

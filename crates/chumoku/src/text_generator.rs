@@ -2,8 +2,8 @@
 
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights,
-    pretrained_kind, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights,
+    pretrained_kind, read_config, read_params, read_snapshot, read_tokenizer, serialize, tensors_of, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
@@ -278,7 +278,7 @@ impl TextGenerator {
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files()?)
+        write_model(folder, self.files()?)
     }
 
     /// The files that are needed to use it.
@@ -297,6 +297,10 @@ impl TextGenerator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextGenerator> {
+        read_snapshot(folder, TextGenerator::of_snapshot)
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<TextGenerator> {
         if pretrained_kind(folder) == Some(ModelKind::LanguageModel) {
             return TextGenerator::load_pretrained(folder);
         }
@@ -310,8 +314,8 @@ impl TextGenerator {
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
         let (size, sha256) = (config.model.vocab_size, Some(&*config.vocabulary_sha256));
         let tokenizer = read_tokenizer(folder, TOKENIZER, size, sha256)?;
-        let bytes = read(folder, WEIGHTS)?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let model =
             LanguageModel::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
@@ -320,7 +324,7 @@ impl TextGenerator {
         Ok(TextGenerator { config, model, params, tokenizer, bounds, origin: None })
     }
 
-    fn load_pretrained(folder: &Path) -> Result<TextGenerator> {
+    fn load_pretrained(folder: &Snapshot) -> Result<TextGenerator> {
         let found = GeneratorCheckpoint::read(folder)?;
         let DecoderCheckpoint { model, params, .. } = found.decoder;
         let config = TextGeneratorConfig {

@@ -4,12 +4,13 @@
 use crate::beside::{self, SideColumn};
 use crate::caution::Caution;
 use crate::data::{Example, LabelledText, ScoredText};
+use crate::decision::Decision;
 use crate::hierarchy::Hierarchy;
 use crate::label_blend::log_sigmoid;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
-    parse_weights, read, read_config, read_ngrams, serialize, write_model,
+    CONFIG, ModelKind, ModelType, Snapshot, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
+    parse_weights, read_config, read_ngrams, read_snapshot, serialize, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::number::{Estimate, Measured};
@@ -46,6 +47,9 @@ pub struct NgramClassifierConfig {
     /// When to say "I do not know"; none where there were no validation rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<Caution>,
+    /// Which class is the answer; none if it is the most probable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
     /// Which n-grams are read.
     pub ngrams: NgramScheme,
 }
@@ -76,6 +80,7 @@ impl NgramClassifierConfig {
         check_labels(&self.labels)?;
         self.caution.as_ref().map_or(Ok(()), Caution::check)?;
         check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
+        self.decision.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
         beside::check(&self.ngrams.columns, self.ngrams.column_scale)?;
         self.problem.check(self.labels.len(), self.hierarchy.as_ref())?;
         if let Some(network) = self.problem.questions().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
@@ -155,7 +160,8 @@ impl NgramClassifier {
                     (ngrams, log_softmax(&scaled).iter().map(|x| x.exp()).collect())
                 }
             };
-            let answer = answer(self.thresholds.as_ref(), self.config.tree(), &probabilities);
+            let by_model = (self.config.decision.as_ref(), self.config.tree());
+            let answer = answer(self.thresholds.as_ref(), by_model, &probabilities);
             Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let rows: Vec<&[f32]> = logits.chunks_exact(self.labels().len()).collect();
@@ -239,7 +245,16 @@ impl NgramClassifier {
     /// # Errors
     /// See [`NgramClassifier::predict`].
     pub fn ngram_effects(&self, text: &str) -> Result<Vec<NgramEffect>> {
-        let class = self.predict(&[text])?.first().map_or(0, |prediction| self.config.problem.questioned(prediction));
+        self.ngram_effects_on(text, None)
+    }
+
+    /// As [`NgramClassifier::ngram_effects`], on the label of this name instead of the most probable one, where a text may have
+    /// several.
+    ///
+    /// # Errors
+    /// As for [`NgramClassifier::explain_label`].
+    pub fn ngram_effects_on(&self, text: &str, label: Option<&str>) -> Result<Vec<NgramEffect>> {
+        let class = self.class_to_explain(&self.predict(&[text])?[0], label)?;
         let weight = self.config.weight();
         let found = self.ngrams.contributions(text, class).into_iter();
         let mut effects: Vec<NgramEffect> =
@@ -256,7 +271,7 @@ impl NgramClassifier {
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files())
+        write_model(folder, self.files())
     }
 
     /// Scores of one class a text.
@@ -279,6 +294,10 @@ impl NgramClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<NgramClassifier> {
+        read_snapshot(folder, NgramClassifier::of_snapshot)
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Ngrams.model_type() {
@@ -286,8 +305,8 @@ impl NgramClassifier {
         }
         let config: NgramClassifierConfig = read_config(folder)?;
         config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
-        let bytes = read(folder, WEIGHTS)?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), !config.problem.is_one_class())
             .map_err(|problem| fault(folder, WEIGHTS, problem))?;
         check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;

@@ -5,9 +5,9 @@ use crate::crf::{Crf, Halves, Sums, TaggerBlend, Tags, Transitions, best};
 use crate::data::{Span, SpanUnit, SpannedText};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others, check_vocabulary,
-    f32_bytes, fault, floats, no_tensor, parse_weights, read, read_config, read_params, serialize, tensors_of,
-    write_model,
+    CONFIG, ModelKind, ModelType, Snapshot, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others,
+    check_vocabulary, f32_bytes, fault, floats, no_tensor, parse_weights, read_config, read_params, read_snapshot,
+    serialize, tensors_of, write_model,
 };
 use crate::models::TokenTagger;
 use crate::of_layers::of_layers;
@@ -212,7 +212,7 @@ impl TextTagger {
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files()?)
+        write_model(folder, self.files()?)
     }
 
     /// The files that are needed to use it.
@@ -239,6 +239,10 @@ impl TextTagger {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextTagger> {
+        read_snapshot(folder, TextTagger::of_snapshot)
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<TextTagger> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
         let kind: ModelType = read_config(folder)?;
         if kind.model_type != ModelKind::Tagger.model_type() {
@@ -251,8 +255,8 @@ impl TextTagger {
         }
         let labels = Tags { kinds: config.labels.len(), each_word: config.each_word }.count();
         config.network.iter().try_for_each(|network| network.check(labels)).map_err(|e| fault(folder, CONFIG, e))?;
-        let bytes = read(folder, WEIGHTS)?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let get = |name: &str, dtype: Dtype, shape: &[usize]| {
             let view = tensors.tensor(name).map_err(|_| fault(folder, WEIGHTS, no_tensor(name)))?;
             if view.dtype() != dtype || view.shape() != shape {
@@ -295,7 +299,7 @@ impl TextTagger {
 pub(crate) type Cut<'a> = (&'a str, Vec<Range<usize>>);
 
 /// The network of a folder, and its tokenizer.
-fn read_network(folder: &Path, tensors: &SafeTensors<'_>, config: &TaggerNetworkConfig) -> Result<TaggerNetwork> {
+fn read_network(folder: &Snapshot, tensors: &SafeTensors<'_>, config: &TaggerNetworkConfig) -> Result<TaggerNetwork> {
     check_files(folder, &[TOKENIZER])?;
     let model = TokenTagger::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
     let params = read_params(folder, tensors, model.layout(), config.precision)?;

@@ -4,8 +4,9 @@ use crate::decoding::{BeamSearch, Considered, Hypothesis, NextToken};
 use crate::inference::{by_length, check_head, side_by_side};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, check_files, check_no_others, fault,
-    parse_weights, pretrained_kind, read, read_config, read_params, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelType, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_others, fault,
+    parse_weights, pretrained_kind, read_config, read_params, read_snapshot, read_tokenizer, serialize, tensors_of,
+    write_model,
 };
 use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
@@ -296,7 +297,7 @@ impl TextTranslator {
             )));
         }
         std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
-        write_model(folder, &self.files()?)
+        write_model(folder, self.files()?)
     }
 
     /// The files that are needed to use it.
@@ -316,6 +317,10 @@ impl TextTranslator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextTranslator> {
+        read_snapshot(folder, TextTranslator::of_snapshot)
+    }
+
+    fn of_snapshot(folder: &Snapshot) -> Result<TextTranslator> {
         if pretrained_kind(folder) == Some(ModelKind::Translator) {
             return TextTranslator::load_pretrained(folder);
         }
@@ -336,15 +341,15 @@ impl TextTranslator {
             Some(read_tokenizer(folder, SOURCE_TOKENIZER, config.model.source_vocab_size, Some(of_source))?)
         };
         let tokenizers = Tokenizers { source, target };
-        let bytes = read(folder, WEIGHTS)?;
-        let tensors = parse_weights(folder, &bytes)?;
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
         check_no_others(folder, &tensors, Some(model.layout()), &[])?;
         Ok(TextTranslator { config, model, params, tokenizers, writing: None })
     }
 
-    fn load_pretrained(folder: &Path) -> Result<TextTranslator> {
+    fn load_pretrained(folder: &Snapshot) -> Result<TextTranslator> {
         let found = PublishedTranslator::read(folder)?;
         let TranslatorCheckpoint { model, params, .. } = found.checkpoint;
         let tokenizers = Tokenizers { source: found.source, target: found.target };

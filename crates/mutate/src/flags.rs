@@ -48,6 +48,7 @@ const TRAIN: Flags = &[
     ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
     ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
     ("--class-weights", Of(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
+    ("--optimize", Of(&["macro-f1", "accuracy"])),
     ("--hierarchy", Of(&["/", " > ", "none", "a.csv", "missing", "::"])),
     ("--columns", Of(&["n", "a", "n:category", "a:number,b", "label", "x", ",", ":date", "n,n"])),
     ("--folds", Of(&["2", "3", "1", "101", "-1"])),
@@ -120,6 +121,7 @@ const GENERATE: Flags = &[
 const EXPLAIN: Flags = &[
     PRECISION,
     ("--target", Text),
+    ("--of-label", Text),
     ("--set", Of(&["n=1", "a=", "=1", "n", "x=1"])),
     ("--faithfulness", Of(&["notes.txt", "model", "missing"])),
     ("--seed", Count),
@@ -216,7 +218,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "film" => &[PICTURES, &[("--layer", Count), ("--head", Count), ("--html", Out), ("--json", Out)]],
         "count" => &[COUNT],
         "attend" => &[THREADS, ATTEND],
-        "info" => &[&[("--json", Alone)]],
+        "info" => &[&[("--json", Alone), ("--report", Alone)]],
         _ => &[],
     };
     own.iter().flat_map(|flags| flags.iter().copied()).chain(EVERYWHERE.iter().copied().take(1)).collect()

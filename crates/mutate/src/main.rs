@@ -10,6 +10,8 @@
 //! Every run follows from the seed and its number alone. What fails is kept: the folder as it was before the run, what
 //! the command said, and `again.sh`, which runs it once more.
 
+#![allow(clippy::disallowed_methods, reason = "a tool for developers, which writes where it is told")]
+
 mod bytes;
 mod flags;
 mod json;

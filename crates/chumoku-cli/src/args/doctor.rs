@@ -2,6 +2,7 @@
 
 use super::Reading;
 use super::values::{from_one_to_1024, number_of_folds, whole_from_zero};
+use crate::output::OutputPath;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -12,7 +13,7 @@ pub(crate) struct Doctor {
     pub(crate) data: PathBuf,
     /// Write what was found to this folder: doctor.csv to work through, doctor.html to look at
     #[arg(long, value_name = "FOLDER")]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) out: Option<OutputPath>,
     /// Texts that are to test a model: those that DATA has too are told
     #[arg(long, value_name = "FILE")]
     pub(crate) test: Option<PathBuf>,

@@ -20,6 +20,7 @@ pub(crate) use train::{Model, TaskName, Tokens, Train};
 pub(crate) use values::OfLabel;
 pub(crate) use vectors::{Embed, EmbeddingFormat, Nearest};
 
+use crate::output::{NamedFiles, OutputKind, OutputPath};
 use chumoku::data::{DataError, Kept, LabelOptions};
 use chumoku::row::Asked;
 use chumoku::train::Source;
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// Language of messages, pictures and pages (default: from the environment, for example LANG=ja_JP.UTF-8)
     #[arg(long, value_enum, global = true, value_name = "LANG", display_order = 1000)]
     pub(crate) lang: Option<Language>,
+    /// The files that it names.
+    #[arg(skip)]
+    pub(crate) files: NamedFiles,
 }
 
 impl Args {
@@ -49,7 +53,9 @@ impl Args {
     pub(crate) fn of(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = with_negative_values(Self::command());
         let mut matches = command.try_get_matches_from_mut(args)?;
-        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+        let files = NamedFiles::of(&command, &matches);
+        let args = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
+        Ok(Args { files, ..args })
     }
 }
 
@@ -105,6 +111,18 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Show what a model folder holds, or processor, instruction set, threads and versions
     Info(Info),
+}
+
+impl Command {
+    /// The kind of its outputs.
+    pub(crate) fn outputs(&self) -> OutputKind {
+        match self {
+            Command::Train(_) => OutputKind::ModelFolder,
+            Command::Doctor(_) => OutputKind::Folders,
+            Command::Explain(args) if args.input.is_some() => OutputKind::Folders,
+            _ => OutputKind::Files,
+        }
+    }
 }
 
 /// How exactly f32 numbers are multiplied.
@@ -321,7 +339,7 @@ pub(crate) struct Eval {
     pub(crate) pictures: Pictures,
     /// Write the rows that are answered wrongly to a CSV file, the surest answers first
     #[arg(long, value_name = "FILE")]
-    pub(crate) errors: Option<PathBuf>,
+    pub(crate) errors: Option<OutputPath>,
     /// Print the scores as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -363,7 +381,7 @@ pub(crate) struct Predict {
     pub(crate) shard: Option<Shard>,
     /// Of a model that marks spans: write the texts with their spans in colour as an HTML page
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     /// Tell where the time went: stage by stage, and how much of it was multiplying
     #[arg(long)]
     pub(crate) profile: bool,
@@ -485,7 +503,7 @@ pub(crate) struct Compare {
     pub(crate) precision: Precision,
     /// Write a picture of time against length
     #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    pub(crate) svg: Option<OutputPath>,
     /// Print one JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -499,7 +517,7 @@ pub(crate) struct Attend {
     pub(crate) input: PathBuf,
     /// Write Y (and present_key, present_value, qk_matmul_output if computed) to a .safetensors or .npz file
     #[arg(short, long, value_name = "OUT")]
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<OutputPath>,
     /// A query sees the keys up to its own place only
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = clap::builder::BoolishValueParser::new())]
@@ -558,7 +576,7 @@ pub(crate) struct Export {
     pub(crate) model: PathBuf,
     /// The file
     #[arg(short, long, value_name = "FILE", default_value = "model.onnx")]
-    pub(crate) out: PathBuf,
+    pub(crate) out: OutputPath,
     /// Print what was written, and its metadata, as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -569,6 +587,9 @@ pub(crate) struct Info {
     /// The model folder; without it, about this machine
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
+    /// Print the whole report of the training: every class, the confusion matrix, calibration, all of --abstain
+    #[arg(long, requires = "model", conflicts_with = "json")]
+    pub(crate) report: bool,
     /// Print as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,8 +1,9 @@
 //! The arguments of the commands about numbers: checking them, showing them, counting.
 
 use super::Precision;
+use crate::output::{OutputPath, file_or_standard_output};
 use clap::{Args as ClapArgs, ValueEnum};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
@@ -86,7 +87,7 @@ pub(crate) struct Trace {
     pub(crate) steps: Option<usize>,
     /// For --beam: write the tree as SVG too
     #[arg(long, value_name = "FILE", requires = "beam")]
-    pub(crate) svg: Option<PathBuf>,
+    pub(crate) svg: Option<OutputPath>,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
     /// weights are stored in 16 bits)
     #[arg(long, value_enum, requires = "model")]
@@ -104,15 +105,18 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) size: Option<usize>,
     /// Write to a file instead of standard output
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) out: Option<OutputPath>,
 }
 
 impl Trace {
     /// The form that is asked for, by name or by that of the file.
     pub(crate) fn format(&self) -> Format {
-        let ending =
-            self.out.as_deref().and_then(Path::extension).map(|ending| ending.to_string_lossy().to_lowercase());
+        let ending = self
+            .out
+            .as_ref()
+            .and_then(|out| out.as_path().extension())
+            .map(|ending| ending.to_string_lossy().to_lowercase());
         let of_file = || match ending.as_deref()? {
             "md" | "markdown" => Some(Format::Md),
             "html" | "htm" => Some(Format::Html),

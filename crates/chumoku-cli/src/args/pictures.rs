@@ -3,6 +3,7 @@
 use super::values::{at_least_one, found, from_one_to_1024, number};
 use super::{Precision, Reading, SetColumns, SeveralLabels};
 use crate::Usage;
+use crate::output::{OutputPath, file_or_standard_output};
 use chumoku::explain::AskedSpan;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -13,13 +14,13 @@ use std::path::PathBuf;
 pub(crate) struct Pictures {
     /// Write the picture as SVG, its letters as outlines
     #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    pub(crate) svg: Option<OutputPath>,
     /// Write the picture as PNG
     #[arg(long, value_name = "FILE")]
-    pub(crate) png: Option<PathBuf>,
+    pub(crate) png: Option<OutputPath>,
     /// Write the picture as PDF, its letters as outlines
     #[arg(long, value_name = "FILE")]
-    pub(crate) pdf: Option<PathBuf>,
+    pub(crate) pdf: Option<OutputPath>,
     /// The font of pictures, a file (default: the best installed one that has Japanese)
     #[arg(long, value_name = "FILE")]
     pub(crate) font: Option<PathBuf>,
@@ -117,8 +118,9 @@ const INPUT_ALONE: [&str; 8] =
     ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model", "span"];
 
 /// What is of one explanation.
-const FAITHFULNESS_ALONE: [&str; 21] = [
+const FAITHFULNESS_ALONE: [&str; 22] = [
     "span",
+    "of_label",
     "text",
     "input",
     "target",
@@ -142,8 +144,9 @@ const FAITHFULNESS_ALONE: [&str; 21] = [
 ];
 
 /// What is of one text, and not of the errors in a file.
-const ERRORS_ALONE: [&str; 20] = [
+const ERRORS_ALONE: [&str; 21] = [
     "span",
+    "of_label",
     "text",
     "input",
     "faithfulness",
@@ -229,6 +232,9 @@ pub(crate) struct Explain {
     /// marked)
     #[arg(long, value_name = "START:END[:LABEL]", value_parser = span)]
     pub(crate) span: Option<AskedSpan>,
+    /// For a model that gives a text any number of labels: the label to explain (default: the most probable)
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) of_label: Option<String>,
     #[command(flatten)]
     pub(crate) set: SetColumns,
     /// How the effect of words is found
@@ -269,12 +275,12 @@ pub(crate) struct Explain {
     pub(crate) compare_model: Option<PathBuf>,
     /// Write a page with every layer and head, which opens without a network
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) pictures: Pictures,
     /// Write all numbers as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) json: Option<OutputPath>,
     /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
     /// weights are stored in 16 bits)
     #[arg(long, value_enum)]
@@ -371,12 +377,12 @@ pub(crate) struct Position {
     pub(crate) view: PositionView,
     /// Write a page with every view, which opens without a network
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) pictures: Pictures,
     /// Write the numbers of the picture as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) json: Option<OutputPath>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -392,10 +398,10 @@ pub(crate) struct Film {
     pub(crate) head: Option<usize>,
     /// Write a page with the film of every head of the layer, which opens without a network
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) pictures: Pictures,
     /// Write the numbers as JSON (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) json: Option<OutputPath>,
 }

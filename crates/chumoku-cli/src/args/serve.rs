@@ -45,10 +45,19 @@ pub(crate) struct Serve {
     /// Tokens that a request may have written
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_least_one)]
     pub(crate) max_new_tokens: usize,
+    /// Bytes of an answer
+    #[arg(long, value_name = "BYTES", default_value_t = 64_000_000, value_parser = at_least_one)]
+    pub(crate) max_answer: usize,
+    /// Bytes that requests hold while they are read, and answers while they are sent, together; more are refused (429)
+    #[arg(long, value_name = "BYTES", default_value_t = 512_000_000, value_parser = at_least_one)]
+    pub(crate) max_held: usize,
+    /// Billions of multiply-adds that an explanation may need; `chumoku count` tells those of a pass
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
+    pub(crate) max_explain: usize,
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_least_one)]
     pub(crate) max_connections: usize,
-    /// Requests that may wait for a model; more are refused (429)
+    /// Requests that may wait for a model, and as many for explanations; more are refused (429)
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = at_least_one)]
     pub(crate) queue: usize,
     /// Texts that are computed together

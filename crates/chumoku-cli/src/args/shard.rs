@@ -1,6 +1,7 @@
 //! Shards: one of N runs that divide the rows of a file, and the flags of `join`.
 
 use super::Predict;
+use crate::output::{OutputPath, file_or_standard_output};
 use chumoku::tr;
 use clap::Args as ClapArgs;
 use std::fmt;
@@ -41,8 +42,8 @@ pub(crate) struct Join {
     #[arg(value_name = "SHARD", required = true)]
     pub(crate) shards: Vec<PathBuf>,
     /// The file to write (default: standard output)
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) out: Option<OutputPath>,
 }
 
 impl Predict {

@@ -5,10 +5,11 @@ use super::values::{
     whole_from_one, whole_from_zero,
 };
 use super::{Precision, Reading, SeveralLabels};
+use crate::output::OutputPath;
 use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
-use chumoku::{Cell, nn};
+use chumoku::{Cell, Optimize, nn};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
@@ -62,6 +63,22 @@ impl Train {
     /// The kind of classifier.
     pub(crate) fn model(&self) -> Model {
         self.model.unwrap_or(Model::Transformer)
+    }
+}
+
+/// The figure that answers are chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figure {
+    /// The mean F1 of the classes
+    #[value(name = "macro-f1")]
+    MacroF1,
+}
+
+impl From<Figure> for Optimize {
+    fn from(figure: Figure) -> Self {
+        match figure {
+            Figure::MacroF1 => Optimize::MacroF1,
+        }
     }
 }
 
@@ -130,6 +147,10 @@ pub(crate) struct Train {
     /// spam=5,ham=1 (default: rare classes count somewhat more)
     #[arg(long, value_name = "WEIGHTS", value_parser = class_weights)]
     pub(crate) class_weights: Option<ClassWeights>,
+    /// Choose answers for this figure on the validation rows. macro-f1 answers rare classes more often, at some cost of accuracy
+    /// (default: the most probable class)
+    #[arg(long, value_enum, value_name = "FIGURE")]
+    pub(crate) optimize: Option<Figure>,
     /// Classes or labels stand in a tree: what is between the names of a path, such as / for A/B/C, or a file with the columns child,parent;
     /// none if labels that look like paths are none (default: told from the labels)
     #[arg(long, value_name = "SEPARATOR|FILE")]
@@ -150,7 +171,7 @@ pub(crate) struct Train {
     pub(crate) profile: bool,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) out: Option<OutputPath>,
     /// Validation rows (default: a tenth of DATA)
     #[arg(long, value_name = "FILE")]
     pub(crate) valid: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use super::values::{at_least_one, delimiter, from_one_to_1024};
 use super::{DataFormat, Header, Precision, Reading};
+use crate::output::{OutputPath, file_or_standard_output};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
@@ -55,8 +56,8 @@ pub(crate) struct Embed {
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<EmbeddingFormat>,
     /// A file for the vectors (default: standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
+    pub(crate) out: Option<OutputPath>,
     /// The name of one of the model's prompts, to be put before each text
     #[arg(long, value_name = "NAME")]
     pub(crate) prompt: Option<String>,

@@ -2,6 +2,7 @@
 
 use crate::ExitCode;
 use crate::args::Attend;
+use crate::output::{OutputPath, inputs};
 use crate::threads;
 use anyhow::Context;
 use chumoku::onnx::{Attributes, attend};
@@ -11,7 +12,8 @@ use chumoku::tr;
 pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
     // Before the work: a name that cannot be written to.
-    let format = args.output.as_deref().map(TensorFormat::of).transpose().map_err(chumoku::Error::from)?;
+    let output = args.output.as_ref().map(OutputPath::as_path);
+    let format = output.map(TensorFormat::of).transpose().map_err(chumoku::Error::from)?;
     let mut flags = Attributes::default();
     flags.is_causal = args.is_causal;
     flags.scale = args.scale;
@@ -23,7 +25,7 @@ pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
     flags.right_window_size = args.right_window_size;
     flags.softmax_precision = args.softmax_precision;
     let file = TensorFile::read(&args.input).map_err(chumoku::Error::from)?;
-    if let (Some(format), Some(path)) = (format, &args.output) {
+    if let (Some(format), Some(path)) = (format, output) {
         // Y has the type of Q.
         for query in ["Q", "in.Q"].iter().filter_map(|name| file.tensors.get(*name)) {
             format.check(path, "Y", query).map_err(chumoku::Error::from)?;
@@ -33,9 +35,9 @@ pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
     for (name, tensor) in &outputs.tensors {
         say!("{name:<17} {}", tensor.summary());
     }
-    match &args.output {
+    match output {
         Some(path) => {
-            outputs.write(path).map_err(chumoku::Error::from)?;
+            outputs.write(path, inputs()).map_err(chumoku::Error::from)?;
             say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
         }
         None => say!(

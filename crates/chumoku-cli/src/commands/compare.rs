@@ -8,7 +8,6 @@ use crate::progress::{Progress, duration, tell};
 use crate::report::{fit, percent, right, wrap};
 use crate::threads;
 use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare};
-use chumoku::data::AtomicOutput;
 use chumoku::data::thousands;
 use chumoku::lang::lang;
 use chumoku::train::{TrainOptions, TrainingData};
@@ -16,6 +15,7 @@ use chumoku::{Lang, tr};
 use chumoku_view::comparison_figure;
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Columns of a line.
@@ -30,8 +30,6 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     if let Some(data) = &mut args.data {
         args.reading.keep(data)?;
     }
-    // Before minutes of work: a place that cannot be written to.
-    let svg = args.svg.as_deref().map(AtomicOutput::create).transpose()?;
     let data = match &args.data {
         None => classify::built_in(),
         Some(path) => TrainingData::new(&classify::load(path, &read_options(&args.reading, true)?)?, None, None)?,
@@ -42,7 +40,7 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     options.epochs = args.epochs;
     options.precision = args.precision.into();
     let mut progress = Progress::new(std::time::Instant::now());
-    let comparison = compare(&data, &options, &mut |stage| match stage {
+    let comparison = compare(&data, &options, &place(args), &mut |stage| match stage {
         Stage::Training(name) => {
             progress.finish();
             say!("");
@@ -58,8 +56,8 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     });
     progress.finish();
     let comparison = comparison?;
-    let drawn = args.svg.as_ref().zip(svg).map_or(Ok(()), |(path, file)| -> anyhow::Result<()> {
-        file.commit_with(comparison_figure(&comparison, lang()).scene().to_svg().as_bytes())?;
+    let drawn = args.svg.as_ref().map_or(Ok(()), |path| -> anyhow::Result<()> {
+        path.write(comparison_figure(&comparison, lang()).scene().to_svg())?;
         tell(["wrote", "書き出し"], &path.display().to_string());
         Ok(())
     });
@@ -71,6 +69,13 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     // The figures took minutes: a picture that cannot be written must not cost them.
     drawn?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The folder of the picture, or else that of temporary files: checkpoints lie there for a while.
+fn place(args: &Compare) -> PathBuf {
+    let Some(svg) = &args.svg else { return std::env::temp_dir() };
+    let folder = svg.as_path().parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
 }
 
 /// The tables and what they say, in lines of at most 80 columns.

@@ -5,10 +5,11 @@ use super::stream::{Given, stream};
 use super::written::Form;
 use crate::ExitCode;
 use crate::args::{Embed, EmbeddingFormat};
+use crate::output::{self, OutputPath};
 use crate::progress::{RowProgress, count, tell};
 use crate::{Usage, threads};
 use chumoku::answers;
-use chumoku::data::{AtomicOutput, Source};
+use chumoku::data::Source;
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku::{EmbedOptions, Embeddings, TextEmbedder, tr};
 use serde_json::{Map, Value};
@@ -20,16 +21,15 @@ const CHUNK: usize = 4096;
 
 pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
     threads::start(args.threads)?;
-    let format = args.format.unwrap_or_else(|| EmbeddingFormat::of(args.out.as_deref()));
-    if args.out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal() {
+    let out = output::file(&args.out);
+    let format = args.format.unwrap_or_else(|| EmbeddingFormat::of(out.map(OutputPath::as_path)));
+    if out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal() {
         let problem = tr!(
             "--format: this form is no text; name a file for it with --out",
             "--format: この形式は文字ではありません。--out でファイルを指定してください"
         );
         return Err(Usage(problem).into());
     }
-    // Before the work: a place that cannot be written to.
-    let out = args.out.as_deref().map(AtomicOutput::create).transpose()?;
     let model = load::embedder(&args.model, args.precision)?;
     say_how(model);
     let mut options = EmbedOptions::default();
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
     options.normalize = args.no_normalize.then_some(false);
     let given = Given::of("embed", args.input.as_deref(), &args.texts, &args.reading(), false)?;
     let texts: Vec<String> = match given {
-        Given::Rows(source) if format == EmbeddingFormat::Jsonl && args.out.is_none() => {
+        Given::Rows(source) if format == EmbeddingFormat::Jsonl && out.is_none() => {
             let mut cut = 0;
             let unanswered = Map::from_iter([("embedding".to_owned(), Value::Null)]);
             let code = stream(*source, Form::Objects { unanswered }, args.strict, |texts| {
@@ -68,10 +68,10 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
             file.to_safetensors()
         }
     };
-    match out.zip(args.out.as_ref()) {
+    match out {
         None => stdout().lock().write_all(&bytes)?,
-        Some((out, path)) => {
-            out.commit_with(&bytes)?;
+        Some(path) => {
+            path.write(&bytes)?;
             let rows = texts.len();
             say!(
                 "{}",

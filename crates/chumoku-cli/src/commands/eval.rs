@@ -4,11 +4,11 @@ use super::coverage;
 use super::errors;
 use super::pictures::Outcome;
 use super::read_options;
-use super::seen::tell_of_seen;
+use super::seen::{tell_of_seen, with_seen};
 use super::train::classify::this_model;
 use super::train::{labels, language, score, translate};
 use super::{load, pairs};
-use crate::args::{Eval, Pictures, Reading};
+use crate::args::{Eval, Reading};
 use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
 use crate::{report, threads};
@@ -16,7 +16,7 @@ use chumoku::answers::Predictor;
 use chumoku::data::{Dataset, DocumentBreaks, ReadOptions, load_documents, load_labelled, thousands};
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
-use chumoku::train::{LanguageScores, Scores, TranslationScores, network_name};
+use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
 use chumoku::{ModelKind, Prediction, SideColumn, TranslateOptions, Unread, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -87,10 +87,6 @@ fn after(
     if args.errors.is_none() && !args.pictures.any() {
         return Ok(outcome);
     }
-    let Pictures { svg, png, pdf, .. } = &args.pictures;
-    for read in [&args.data, &args.model] {
-        super::not_over(read, [("--errors", &args.errors), ("--svg", svg), ("--png", png), ("--pdf", pdf)])?;
-    }
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
     let predictions = predict(&texts)?;
     if let Some(path) = &args.errors {
@@ -154,7 +150,7 @@ fn tell_of_unread(columns: &[SideColumn], rows: &[&str]) {
 
 /// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
 fn labelled(
-    args: &Eval,
+    (args, seen): (&Eval, Option<&SeenTexts>),
     (labels, hierarchy): (&[String], Option<&Hierarchy>),
     reads_pairs: bool,
     columns: &[SideColumn],
@@ -173,7 +169,7 @@ fn labelled(
     pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
     dataset.check_known_labels(labels)?;
     tell_of_unread(columns, &texts);
-    let seen = tell_of_seen(args, &texts)?;
+    let seen = tell_of_seen(seen, &texts);
     Ok((dataset, seen))
 }
 
@@ -192,7 +188,7 @@ fn print(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
 }
 
 /// Scores of any number of labels a text.
-fn labels(args: &Eval, model: Predictor<'_>) -> anyhow::Result<ExitCode> {
+fn labels(args: &Eval, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
     let columns = model.columns();
     let mut options = options_of(args, columns, false)?;
     options.merge_into(model.labels());
@@ -205,7 +201,7 @@ fn labels(args: &Eval, model: Predictor<'_>) -> anyhow::Result<ExitCode> {
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     sets.check_known_labels(model.labels())?;
     tell_of_unread(columns, &texts);
-    let seen = tell_of_seen(args, &texts)?;
+    let seen = tell_of_seen(seen, &texts);
     let scores = model.score_labels(&sets.examples, SEED)?;
     let mut out = stdout().lock();
     if args.json {
@@ -227,17 +223,17 @@ fn labels(args: &Eval, model: Predictor<'_>) -> anyhow::Result<ExitCode> {
     let rows = [(this_model(), &scores)];
     writeln!(out, "{}{}", labels::comparison(&rows), report::label_levels(&rows))?;
     let thresholds = model.problem().labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
-    write!(out, "{}", report::several_labels(&scores, thresholds, "--json"))?;
+    write!(out, "{}", report::several_labels(&scores, thresholds, "--json", usize::MAX))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Scores of a number for each text.
-fn numbers(args: &Eval, model: Predictor<'_>) -> anyhow::Result<ExitCode> {
+fn numbers(args: &Eval, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
     let data = score::load(&args.data, &options_of(args, model.columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     tell_of_unread(model.columns(), &texts);
-    let seen = tell_of_seen(args, &texts)?;
+    let seen = tell_of_seen(seen, &texts);
     let (scores, points) = model.score_numbers(&data.examples, SEED)?;
     let mut outcome = Outcome::default();
     args.pictures.write(&score::scatter(&points), &mut outcome);
@@ -267,7 +263,7 @@ fn numbers(args: &Eval, model: Predictor<'_>) -> anyhow::Result<ExitCode> {
 }
 
 /// What a model is worth that gives a text no class but labels or a number; none of others.
-fn questions(args: &Eval, model: Predictor<'_>) -> anyhow::Result<Option<ExitCode>> {
+fn questions(args: &Eval, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<Option<ExitCode>> {
     if model.problem().is_one_class() {
         return Ok(None);
     }
@@ -275,22 +271,23 @@ fn questions(args: &Eval, model: Predictor<'_>) -> anyhow::Result<Option<ExitCod
         return Err(no_errors().into());
     }
     if model.tells_numbers() {
-        return numbers(args, model).map(Some);
+        return numbers(args, model, seen).map(Some);
     }
     if args.pictures.any() {
         return Err(no_picture().into());
     }
-    labels(args, model).map(Some)
+    labels(args, model, seen).map(Some)
 }
 
 fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = load::classifier_at(&args.model, args.precision, &args.thresholds)?;
-    if let Some(code) = questions(args, Predictor::Classifier(model))? {
+    let load = || load::classifier_at(&args.model, args.precision, &args.thresholds);
+    let (model, seen) = with_seen(&args.model, load)?;
+    if let Some(code) = questions(args, Predictor::Classifier(model), seen.as_ref())? {
         return Ok(code);
     }
     let config = model.config();
     let known = (model.labels(), config.hierarchy.as_ref());
-    let (dataset, seen) = labelled(args, known, config.reads_pairs(), config.columns())?;
+    let (dataset, seen) = labelled((args, seen.as_ref()), known, config.reads_pairs(), config.columns())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     let drawn = after(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
@@ -318,12 +315,13 @@ fn classes(args: &Eval) -> anyhow::Result<ExitCode> {
 }
 
 fn ngrams(args: &Eval) -> anyhow::Result<ExitCode> {
-    let model = load::ngrams_at(&args.model, args.precision, &args.thresholds)?;
-    if let Some(code) = questions(args, Predictor::Ngrams(model))? {
+    let load = || load::ngrams_at(&args.model, args.precision, &args.thresholds);
+    let (model, seen) = with_seen(&args.model, load)?;
+    if let Some(code) = questions(args, Predictor::Ngrams(model), seen.as_ref())? {
         return Ok(code);
     }
     let known = (model.labels(), model.config().hierarchy.as_ref());
-    let (dataset, seen) = labelled(args, known, model.config().reads_pairs(), model.columns())?;
+    let (dataset, seen) = labelled((args, seen.as_ref()), known, model.config().reads_pairs(), model.columns())?;
     let scores = model.score(&dataset.examples, SEED)?;
     let drawn = after(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {

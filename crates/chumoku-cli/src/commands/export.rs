@@ -1,7 +1,6 @@
 //! `chumoku export`: a classifier's network as an ONNX file.
 
 use super::load;
-use super::pictures::write;
 use crate::args::Export;
 use crate::{ExitCode, Usage};
 use chumoku::onnx::{EXPORT_INPUTS, EXPORT_OUTPUTS, OPSET, export_classifier};
@@ -20,10 +19,9 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    super::not_over(&args.model, [("--out", &Some(args.out.clone()))])?;
     let model = load::classifier(&args.model, None)?;
     let exported = export_classifier(model)?;
-    write(&args.out, &exported.bytes)?;
+    args.out.write(&exported.bytes)?;
     let (out, classes) = (args.out.display(), model.labels().len());
     let megabytes = exported.bytes.len() as f64 / 1e6;
     say!(
@@ -65,7 +63,7 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
         let metadata: serde_json::Map<String, serde_json::Value> =
             exported.metadata.into_iter().map(|(key, value)| (key, value.into())).collect();
         let about = json!({
-            "file": args.out, "bytes": exported.bytes.len(), "opset": OPSET, "inputs": EXPORT_INPUTS,
+            "file": args.out.as_path(), "bytes": exported.bytes.len(), "opset": OPSET, "inputs": EXPORT_INPUTS,
             "outputs": EXPORT_OUTPUTS, "lacks_ngrams": exported.lacks_ngrams, "metadata": metadata,
         });
         writeln!(stdout(), "{about}")?;

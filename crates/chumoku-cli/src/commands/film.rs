@@ -34,6 +34,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "entropies": film.entropies(layer, lang).to_json(),
         })
     };
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
     shown.show(&args.pictures, &figure, page, json)
 }

@@ -5,6 +5,7 @@ use crate::ExitCode;
 use crate::args::Generate;
 use crate::threads;
 use chumoku::answers::continuation;
+use chumoku::lang::is_harmful;
 use chumoku::sampling::Sampling;
 use chumoku::{ChatMessage, Stop};
 use std::io::{Write, stdout};
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     // A text of many lines: what would steer a terminal is left out, line ends are not.
-    let plain = |c: char| if c.is_control() && c != '\n' && c != '\t' { ' ' } else { c };
+    let plain = |c: char| if is_harmful(c) && c != '\n' && c != '\t' { ' ' } else { c };
     let mut put = |piece: &str| {
         let piece: String = piece.chars().map(plain).collect();
         out.write_all(piece.as_bytes()).and_then(|()| out.flush())

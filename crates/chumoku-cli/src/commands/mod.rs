@@ -38,30 +38,13 @@ mod written;
 
 use crate::ExitCode;
 use crate::Usage;
-use crate::args::{Args, Command, DataFormat, Header, Reading};
+use crate::args::{Command, DataFormat, Header, Reading};
 use chumoku::data::{Format, ReadOptions};
-use std::path::{Path, PathBuf};
-
-/// Refuses to write what is read: a file, or one of a model's folder.
-fn not_over<const N: usize>(read: &Path, written: [(&str, &Option<PathBuf>); N]) -> anyhow::Result<()> {
-    let Ok(read) = read.canonicalize() else { return Ok(()) };
-    for (flag, path) in written {
-        let Some(path) = path else { continue };
-        let is_it = path.canonicalize().is_ok_and(|path| path == read || path.parent() == Some(&read));
-        if is_it {
-            return Err(Usage(chumoku::tr!(
-                "{flag} {}: that is a file that is read; name another",
-                "{flag} {}: 読み込むファイルです。別の名前にしてください",
-                path.display()
-            ))
-            .into());
-        }
-    }
-    Ok(())
-}
+use chumoku::lang::is_harmful;
+use std::path::Path;
 
 /// Runs the command given.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     let isa = std::env::var_os("CHUMOKU_ISA").unwrap_or_default();
     if isa.to_str().and_then(chumoku::isa_named).is_none() {
         let got = isa.display();
@@ -71,7 +54,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
         return Err(Usage(problem).into());
     }
-    match args.command {
+    match command {
         Command::Train(args) => profiled::profiled(args.profile, || train::run(&args)),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(mut args) => {
@@ -158,8 +141,16 @@ fn model_name(folder: &Path) -> String {
     full.file_name().map_or_else(|| chumoku::tr!("model", "モデル"), |name| name.to_string_lossy().into_owned())
 }
 
-/// A word of a command line, in quotes where a shell needs them.
+/// A word of a command line, in quotes where a shell needs them: `$'…'` with escapes where it would steer a terminal.
 fn quoted(word: &str) -> String {
+    if word.contains(is_harmful) {
+        let escaped = |c: char| match c {
+            c if is_harmful(c) => format!("\\u{:04x}", u32::from(c)),
+            '\'' | '\\' => format!("\\{c}"),
+            c => c.to_string(),
+        };
+        return format!("$'{}'", word.chars().map(escaped).collect::<String>());
+    }
     let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

@@ -1,12 +1,11 @@
 //! Figures in files and on the terminal.
 
+use crate::ExitCode;
 use crate::args::Pictures;
-use crate::{ExitCode, Usage};
-use chumoku::data::AtomicOutput;
+use crate::output::OutputPath;
 use chumoku_view::{ColourDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
-use std::path::{Path, PathBuf};
 
 /// Columns of the terminal, 80 if it does not say.
 pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
@@ -20,11 +19,6 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
     options.colour = ColourDepth::detect(is_terminal, |name| std::env::var(name).ok());
     options.lang = lang;
     options
-}
-
-/// Writes a file, all of it or nothing.
-pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    Ok(AtomicOutput::write_whole(path, bytes.as_ref())?)
 }
 
 impl Pictures {
@@ -47,9 +41,9 @@ impl Pictures {
         fonts: &Fonts,
         scene: &Scene,
         outcome: &mut Outcome,
-        place: impl Fn(&Path, &str) -> PathBuf,
+        place: impl Fn(&OutputPath, &str) -> OutputPath,
     ) {
-        let mut one = |path: &Option<PathBuf>, form: &str, bytes: &dyn Fn() -> chumoku::Result<Vec<u8>>| {
+        let mut one = |path: &Option<OutputPath>, form: &str, bytes: &dyn Fn() -> chumoku::Result<Vec<u8>>| {
             if let Some(path) = path {
                 outcome.write(&place(path, form), || Ok(bytes()?));
             }
@@ -64,7 +58,7 @@ impl Pictures {
     pub(super) fn write(&self, figure: &Figure, outcome: &mut Outcome) {
         if self.any() {
             match self.fonts() {
-                Ok(fonts) => self.draw(&fonts, &figure.scene(), outcome, |path, _| path.to_owned()),
+                Ok(fonts) => self.draw(&fonts, &figure.scene(), outcome, |path, _| path.clone()),
                 Err(error) => outcome.failed(error),
             }
         }
@@ -74,25 +68,15 @@ impl Pictures {
 /// What became of several files: that one of them cannot be made is no reason to withhold the others.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    pub(crate) written: Vec<PathBuf>,
+    pub(crate) written: Vec<OutputPath>,
     problems: Vec<anyhow::Error>,
 }
 
 impl Outcome {
     /// Writes a file, all of it or nothing.
-    pub(crate) fn write<B: AsRef<[u8]>>(&mut self, path: &Path, bytes: impl FnOnce() -> anyhow::Result<B>) {
-        if self.written.iter().any(|other| other == path) {
-            let path = path.display();
-            return self.failed(
-                Usage(chumoku::tr!(
-                    "{path}: named for two files; give each a name of its own",
-                    "{path}: 2 つのファイルに同じ名前が指定されています。別々の名前にしてください"
-                ))
-                .into(),
-            );
-        }
-        match bytes().and_then(|bytes| write(path, bytes)) {
-            Ok(()) => self.written.push(path.to_owned()),
+    pub(crate) fn write<B: AsRef<[u8]>>(&mut self, path: &OutputPath, bytes: impl FnOnce() -> anyhow::Result<B>) {
+        match bytes().and_then(|bytes| Ok(path.write(bytes)?)) {
+            Ok(()) => self.written.push(path.clone()),
             Err(error) => self.failed(error),
         }
     }
@@ -127,8 +111,8 @@ impl Outcome {
 
 /// What is shown beside the picture itself.
 pub(crate) struct Shown<'a> {
-    pub(crate) html: Option<&'a Path>,
-    pub(crate) json: Option<&'a Path>,
+    pub(crate) html: Option<&'a OutputPath>,
+    pub(crate) json: Option<&'a OutputPath>,
     /// What the terminal shows; the figure unless it is given.
     pub(crate) text: Option<String>,
 }
@@ -148,7 +132,7 @@ impl Shown<'_> {
         if let Some(path) = self.html {
             outcome.write(path, page);
         }
-        let is_dash = self.json.is_some_and(|path| path.as_os_str() == "-");
+        let is_dash = self.json.is_some_and(OutputPath::is_standard_output);
         if let Some(path) = self.json.filter(|_| !is_dash) {
             outcome.write(path, || Ok(format!("{}\n", json())));
         }

@@ -82,6 +82,6 @@ pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
         let figures: Vec<[Figure; 2]> = english.into_iter().zip(japanese).map(|(en, ja)| [en, ja]).collect();
         Ok(figures_to_html(&figure.title, &figures, lang))
     };
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
     shown.show(&args.pictures, &figure, page, || figure.to_json())
 }

@@ -44,8 +44,11 @@ pub(crate) struct Reads {
     pub(crate) beside: Vec<Asked>,
 }
 
-/// The model of flags that are for it, from where on it answers, and what it reads.
-fn checked(args: &Predict) -> anyhow::Result<(Predictor<'static>, Option<Bounds>, Reads)> {
+/// A model, from which confidence on it answers, its input, and the shard that is asked for.
+type Checked = (Predictor<'static>, Option<Bounds>, Reads, Option<Piece>);
+
+/// Loads the model, and checks that the flags are for it.
+fn checked(args: &Predict) -> anyhow::Result<Checked> {
     if args.html.is_some() {
         let problem = tr!(
             "--html: only models that mark spans have such a page; chumoku explain --html shows the answers of others",
@@ -53,7 +56,7 @@ fn checked(args: &Predict) -> anyhow::Result<(Predictor<'static>, Option<Bounds>
         );
         return Err(Usage(problem).into());
     }
-    let model = load(args)?;
+    let (model, piece) = shard::beside(args, || load(args))?;
     if args.top.is_some() && model.tells_numbers() {
         let problem = tr!(
             "--top: this model gives each text a number and no classes; leave it out",
@@ -63,7 +66,7 @@ fn checked(args: &Predict) -> anyhow::Result<(Predictor<'static>, Option<Bounds>
     }
     let bounds = args.abstain.map(|level| bounds(model, level)).transpose()?;
     let reads = Reads { pairs: model.reads_pairs(), beside: columns::asked_of(model.columns(), &args.set)? };
-    Ok((model, bounds, reads))
+    Ok((model, bounds, reads, piece))
 }
 
 /// How rows are answered, and what the model reads of them. If `each_label` is set, several labels are answered by an object, in
@@ -73,7 +76,7 @@ pub(crate) fn answering(args: &Predict, each_label: bool) -> anyhow::Result<(Ans
         columns::asked_of(&[], &args.set)?;
         return Ok((super::tagged::answering(args)?, Reads::default()));
     }
-    let (model, bounds, reads) = checked(args)?;
+    let (model, bounds, reads, _) = checked(args)?;
     let is_json = args.json || each_label && model.has_several();
     Ok((of_rows(args, model, (bounds, is_json)), reads))
 }
@@ -84,8 +87,7 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<ExitCode> {
         columns::asked_of(&[], &args.set)?;
         return super::tagged::predict(args);
     }
-    let (model, bounds, reads) = checked(args)?;
-    let piece = shard::begin(args)?;
+    let (model, bounds, reads, piece) = checked(args)?;
     let reading = Reading { beside: reads.beside, ..args.reading.clone() };
     let texts = match Given::of("predict", args.input.as_deref(), &args.texts, &reading, reads.pairs)? {
         Given::Rows(source) => return rows(args, (model, bounds), *source, piece),

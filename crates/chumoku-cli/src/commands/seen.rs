@@ -1,14 +1,22 @@
 //! Rows that a model was trained on, in a file that is to score it.
 
-use crate::args::Eval;
 use crate::progress::tell;
 use chumoku::data::thousands;
-use chumoku::tr;
 use chumoku::train::SeenTexts;
+use chumoku::{read_model_folder, tr};
+use std::path::Path;
 
-/// How many rows have a text that the model was trained on, where that is known; says so if there are any.
-pub(super) fn tell_of_seen(args: &Eval, texts: &[&str]) -> anyhow::Result<Option<usize>> {
-    let seen = SeenTexts::load(&args.model)?.map(|seen| seen.count(texts));
+/// Loads the model of a folder, and the texts that it was trained on where the folder has them.
+pub(super) fn with_seen<M>(
+    folder: &Path,
+    mut load: impl FnMut() -> anyhow::Result<M>,
+) -> anyhow::Result<(M, Option<SeenTexts>)> {
+    read_model_folder(folder, || Ok((load()?, SeenTexts::load(folder)?)))
+}
+
+/// Counts the rows that have a text of those `seen`, if these are known, and warns if there are any.
+pub(super) fn tell_of_seen(seen: Option<&SeenTexts>, texts: &[&str]) -> Option<usize> {
+    let seen = seen.map(|seen| seen.count(texts));
     if let Some(n) = seen.filter(|&n| n > 0) {
         let rows = thousands(texts.len());
         let n = thousands(n);
@@ -22,5 +30,5 @@ pub(super) fn tell_of_seen(args: &Eval, texts: &[&str]) -> anyhow::Result<Option
             ),
         );
     }
-    Ok(seen)
+    seen
 }

@@ -18,6 +18,9 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<ExitCode> {
     limits.texts = args.max_texts;
     limits.characters = args.max_chars;
     limits.new_tokens = args.max_new_tokens;
+    limits.answer = args.max_answer;
+    limits.held = args.max_held;
+    limits.explain = args.max_explain as u64;
     limits.connections = args.max_connections;
     limits.queue = args.queue;
     limits.batch_texts = args.batch_texts;

@@ -1,15 +1,17 @@
 //! `predict` and `eval` of a tagger.
 
+use super::seen::{tell_of_seen, with_seen};
 use super::shard;
 use super::stream::{Given, stream_piece};
 use super::train::{classify::this_model, tag};
 use super::written::{Answering, Form};
-use super::{load, model_name, not_over, read_options};
+use super::{load, model_name, read_options};
 use crate::args::{Eval, Predict};
+use crate::output::OutputPath;
 use crate::report::filled;
 use crate::{ExitCode, Usage, harmless};
 use chumoku::answers::{self, spanned};
-use chumoku::data::{AtomicOutput, is_conll, load_spans};
+use chumoku::data::{is_conll, load_spans};
 use chumoku::lang::lang;
 use chumoku::{FoundSpan, TextTagger, tr};
 use chumoku_view::{MOST_SPANNED_TEXTS, spans_to_html};
@@ -60,14 +62,9 @@ fn of_rows<'a>(
 }
 
 pub(super) fn predict(args: &Predict) -> anyhow::Result<ExitCode> {
-    let model = checked(args)?;
-    for read in [Some(&args.model), args.input.as_ref()].into_iter().flatten() {
-        not_over(read, [("--html", &args.html)])?;
-    }
+    let (model, piece) = shard::beside(args, || checked(args))?;
     let options = read_options(&args.reading, false)?;
-    let piece = shard::begin(args)?;
-    let mut page =
-        Page { place: args.html.as_deref(), model, name: model_name(&args.model), texts: Vec::new(), all: 0 };
+    let mut page = Page { place: args.html.as_ref(), model, name: model_name(&args.model), texts: Vec::new(), all: 0 };
     // What comes through a pipe can be read once, and has a text a line or row.
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
@@ -111,7 +108,7 @@ pub(super) fn words(path: &Path) -> Usage {
 
 /// The page that was asked for, if one was.
 struct Page<'a> {
-    place: Option<&'a Path>,
+    place: Option<&'a OutputPath>,
     model: &'a TextTagger,
     name: String,
     /// Those that the page has.
@@ -135,8 +132,7 @@ impl Page<'_> {
     fn write(&self) -> anyhow::Result<()> {
         let Some(place) = self.place else { return Ok(()) };
         let page = spans_to_html(&self.name, (&self.texts, self.all), self.model.labels(), lang());
-        AtomicOutput::write_whole(place, page.as_bytes())?;
-        Ok(())
+        Ok(place.write(page)?)
     }
 }
 
@@ -173,11 +169,11 @@ fn marked(text: &str, spans: &[FoundSpan], has_colour: bool) -> String {
 }
 
 pub(super) fn eval(args: &Eval, seed: u64) -> anyhow::Result<ExitCode> {
-    let model: &TextTagger = load::tagger(&args.model, args.precision)?;
+    let (model, seen): (&TextTagger, _) = with_seen(&args.model, || load::tagger(&args.model, args.precision))?;
     let data = tag::load(&args.data, &read_options(&args.reading, false)?)?;
     data.check_known_labels(model.labels())?;
     let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
-    let seen = super::seen::tell_of_seen(args, &texts)?;
+    let seen = tell_of_seen(seen.as_ref(), &texts);
     let scores = model.score(&data.examples, seed)?;
     let mut out = stdout().lock();
     if args.json {

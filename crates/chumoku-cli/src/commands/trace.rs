@@ -3,17 +3,17 @@
 mod merged;
 mod searched;
 
-use super::pictures::{terminal_options, write};
-use super::{load, model_name, not_over};
+use super::pictures::terminal_options;
+use super::{load, model_name};
 use crate::ExitCode;
 use crate::args::{AttentionPart, Depth, Format, Trace};
+use crate::output::{self, OutputPath};
 use crate::{Usage, threads};
 use chumoku::models::TranslatorPart;
 use chumoku::{ModelKind, pair, tr};
 use chumoku_view::TerminalOptions;
 use chumoku_view::trace::{self, AttentionPlace, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
-use std::path::Path;
 
 pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     let lang = chumoku::lang::lang();
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     };
     let size = args.size.unwrap_or(if args.format() == Format::Html { 64 } else { 12 });
     // A file is no terminal, whatever is one.
-    let TerminalOptions { width, colour, .. } = match args.out {
+    let TerminalOptions { width, colour, .. } = match output::file(&args.out) {
         None => terminal_options(lang),
         Some(_) => TerminalOptions::default(),
     };
@@ -42,9 +42,6 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     options.size = size;
     options.width = width;
     options.colour = colour;
-    if let Some(input) = &args.input {
-        not_over(input, [("--out", &args.out)])?;
-    }
     let bytes = match args.format() {
         Format::Text => trace.to_text(&options).into_bytes(),
         Format::Md => trace.to_markdown(&options).into_bytes(),
@@ -53,21 +50,21 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
         Format::Json => format!("{}\n", trace.to_json(lang)).into_bytes(),
         Format::Xlsx => trace.to_xlsx(&options)?,
     };
-    if args.out.is_none() && args.format() == Format::Xlsx && stdout().is_terminal() {
+    if output::file(&args.out).is_none() && args.format() == Format::Xlsx && stdout().is_terminal() {
         let problem = tr!(
             "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
             "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
         );
         return Err(Usage(problem).into());
     }
-    deliver(args.out.as_deref(), &bytes)?;
+    deliver(&args.out, &bytes)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes what was made into a file, or else to standard output.
-fn deliver(out: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {
-    if let Some(path) = out {
-        write(path, bytes)?;
+fn deliver(out: &Option<OutputPath>, bytes: &[u8]) -> anyhow::Result<()> {
+    if let Some(path) = output::file(out) {
+        path.write(bytes)?;
         say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
         return Ok(());
     }

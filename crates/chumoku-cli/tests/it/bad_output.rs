@@ -262,7 +262,7 @@ fn every_command_says_in_the_same_way_that_it_cannot_write() {
     place.write("texts.txt", "a fine day\n");
     place.refuses(&["explain", "model", "--input", "texts.txt", "--png", "file/x"], &["file/x", "Not a directory"]);
     // Standard output is no place that was named.
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked/school.json");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/school.json");
     fs::copy(example, place.path("example.json")).unwrap();
     let printing = [
         "info",

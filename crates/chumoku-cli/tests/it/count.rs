@@ -9,7 +9,7 @@ fn numbers_of(place: &Place, model: &str) -> [u64; 2] {
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
     let mut sums = [0, 0];
-    for (name, tensor) in header.as_object().unwrap() {
+    for (name, tensor) in header.as_object().unwrap().iter().filter(|(name, _)| *name != "__metadata__") {
         let size: u64 = tensor["shape"].as_array().unwrap().iter().map(|size| size.as_u64().unwrap()).product();
         sums[usize::from(name.starts_with("ngrams."))] += size;
     }

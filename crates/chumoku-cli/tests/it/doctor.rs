@@ -58,6 +58,71 @@ fn flipped_labels_come_first() {
     assert_ne!(place.run(&["doctor", "flipped.csv", "--json", "--seed", "1"]).ok().stdout, run.stdout);
 }
 
+/// The built-in reviews have no wrong label, and their models are right in four of five: nothing is called likely wrong.
+#[test]
+fn a_weak_judge_calls_no_label_wrong() {
+    let place = Place::new();
+    let reviews = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku/builtin/reviews.tsv");
+    let found = place.run(&["doctor", reviews, "--json"]).ok().json();
+    let noise = &found["noise"];
+    assert!(found["wrong_labels"].as_array().unwrap().is_empty() && noise["weak"] == true, "{noise}");
+    let (doubted, alarms) = (noise["doubted"].as_f64().unwrap(), noise["false_alarms"].as_f64().unwrap());
+    assert!(doubted > 50.0 && alarms > 0.8 * doubted && alarms <= doubted, "{noise}");
+    // All of them are ranked all the same.
+    assert_eq!(found["ranking"].as_array().unwrap().len(), 1000);
+    let run = place.run(&["doctor", reviews, "--out", "checkup"]).ok();
+    assert!(run.stdout.contains("No label is called likely wrong"), "{}", run.stdout);
+    assert!(!run.stdout.contains("Labels that are likely wrong") && run.stdout.lines().all(|line| line.width() <= 80));
+    assert!(!findings(&place, "checkup/doctor.csv").contains_key("wrong_label"));
+    let run = place.run(&["doctor", reviews, "--lang", "ja"]).ok();
+    assert!(run.stdout.contains("誤報と") && run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
+}
+
+/// A strong judge finds one wrong label in twenty, and says how many of those it names are false alarms.
+#[test]
+fn a_strong_judge_finds_the_wrong_labels() {
+    let place = Place::new();
+    let mut state = 11;
+    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let words = [["soup", "bread", "dinner", "cook"], ["train", "ticket", "station", "driver"]];
+    let mut flipped = BTreeSet::new();
+    let mut text = String::from("text,label\n");
+    for row in 0..2000 {
+        let class = pick(2);
+        let (a, b, is_flipped) = (words[class][pick(4)], words[class][pick(4)], pick(20) == 0);
+        text += &format!(
+            "the {a} and the {b} in room {row},{}\n",
+            ["food", "travel"][(class + usize::from(is_flipped)) % 2]
+        );
+        if is_flipped {
+            flipped.insert(row + 2);
+        }
+    }
+    place.write("flipped.csv", text);
+    let found = place.run(&["doctor", "flipped.csv", "--json"]).ok().json();
+    let named: BTreeSet<usize> = found["wrong_labels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|doubt| doubt["line"].as_u64().unwrap() as usize)
+        .collect();
+    let hits = named.intersection(&flipped).count();
+    assert!(
+        10 * hits >= 9 * named.len() && 10 * hits >= 8 * flipped.len(),
+        "{hits} of {} of {}",
+        named.len(),
+        flipped.len()
+    );
+    let noise = &found["noise"];
+    assert!(
+        noise["weak"] == false && noise["listed_false_alarms"].as_f64().unwrap() < 0.35 * named.len() as f64,
+        "{noise}"
+    );
+    let run = place.run(&["doctor", "flipped.csv"]).ok();
+    let said = format!("Of the {} labels listed below as likely wrong, about ", named.len());
+    assert!(run.stdout.replace('\n', " ").contains(&said), "{}", run.stdout);
+}
+
 /// A file with something of everything.
 fn everything(place: &Place) {
     let mut rows = csv(&reviews(40));

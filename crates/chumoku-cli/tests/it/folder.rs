@@ -68,15 +68,9 @@ fn what_people_need_is_said_before_and_after() {
     {
         assert!(run.stderr.contains(word), "“{word}” is missing: {run:#?}");
     }
-    for word in [
-        "this model",
-        "n-grams, linear",
-        "most frequent class",
-        "precision",
-        "95 % interval",
-        "true ↓",
-        "chumoku predict model",
-    ] {
+    for word in
+        ["this model", "n-grams, linear", "most frequent class", "precision", "95 % interval", "chumoku predict model"]
+    {
         assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
     }
     // No terminal: no bars, no colours.
@@ -119,12 +113,37 @@ fn without_data_it_trains_on_the_built_in_reviews() {
         run.stderr.contains("built-in reviews") && run.stderr.contains("700 to train on, 100 to validate, 200 to test")
     );
     assert!(run.stdout.contains("On 200 rows that training never saw"), "{run:#?}");
-    for word in
-        ["One of them, explained", "Attention: layer", "chumoku train your-file.csv", "chumoku predict chumoku-model"]
-    {
+    for word in ["chumoku train your-file.csv", "chumoku predict chumoku-model", "chumoku explain chumoku-model"] {
         assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
     }
     let info = place.run(&["info"]).ok();
     assert!(info.stdout.contains("threads") && info.stdout.contains("instructions"), "{info:#?}");
     assert!(place.run(&["info", "--json"]).ok().json()["isa"]["active"].is_string());
+}
+
+#[test]
+fn names_of_others_stay_in_their_line_and_their_order() {
+    let place = Place::new();
+    let harmful =
+        |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let labels = ["good\u{202e}\u{1b}[31m\n# A heading", "bad ![x](http://x.example/y) <b>"];
+    let row = |i: usize| {
+        let text = format!("{} dish number {i}", ["tasty", "awful"][i % 2]);
+        format!("{}\n", serde_json::json!({ "text": text, "label": labels[i % 2] }))
+    };
+    place.write("rows.jsonl", (0..120).map(row).collect::<String>());
+    let folder = "mo\u{202e}del\u{1b} it's";
+    for model in [&["--epochs", "1"][..], &["--model", "ngrams"]] {
+        let run = place.run(&[&["train", "rows.jsonl", "--force", "--out", folder], model].concat()).ok();
+        let eval = place.run(&["eval", folder, "rows.jsonl"]).ok();
+        let info = place.run(&["info", folder]).ok();
+        let card = place.read(&format!("{folder}/README.md"));
+        for shown in [&run.stdout, &run.stderr, &eval.stdout, &eval.stderr, &info.stdout, &info.stderr, &card] {
+            assert!(!shown.contains(harmful), "{shown:?}");
+        }
+        assert!(card.starts_with("# Text classifier: ") && !card.contains("\n# A heading"), "{card}");
+        assert!(!card.contains("![x](") && !card.contains("<b>"), "{card}");
+        // The command is the one to type, in a shell that knows these quotes.
+        assert!(run.stdout.contains("chumoku predict $'mo\\u202edel\\u001b it\\'s' "), "{}", run.stdout);
+    }
 }

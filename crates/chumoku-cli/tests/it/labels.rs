@@ -1,6 +1,7 @@
 //! Any number of labels a text: recognised, trained, used, questioned, scored; exact and resumable; and what is refused.
 
 use crate::common::{Page, Place, sha256};
+use crate::service::Server;
 use chumoku::TextClassifier;
 
 const TOPICS: [(&str, [&str; 4]); 4] = [
@@ -132,6 +133,44 @@ fn answers_have_every_form() {
     let own = if why["label"] == "food" { soup } else { bill };
     assert!(own > 1.0 && own == soup.max(bill), "{soup} {bill}: {why}");
     assert!(place.read("why.html").contains("food"));
+}
+
+#[test]
+fn each_label_can_be_explained() {
+    let place = Place::new();
+    trained(&place, "model", &[]);
+    trained(&place, "ngrams", &["--model", "ngrams"]);
+    let both = "we remember the soup and the bill of that day.";
+    let server = Server::start(&place, &["model", "ngrams"]);
+    for model in ["model", "ngrams"] {
+        let effect = |e: &serde_json::Value, name: &str| {
+            let at = e["words"].as_array().unwrap().iter().position(|word| word["text"] == name).unwrap();
+            let of = &e["attribution"];
+            let whole = if of["whole"].is_null() { &of["scores"] } else { &of["whole"] };
+            whole[at].as_f64().unwrap()
+        };
+        for (label, own, other) in [("food", "soup", "bill"), ("price", "bill", "soup")] {
+            let e = place.run(&["explain", model, both, "--of-label", label, "--json", "-"]).ok().json();
+            assert_eq!([&e["label"], &e["attribution"]["class"]], [label, label]);
+            assert!(effect(&e, own) > 1.0 && effect(&e, own) > effect(&e, other), "{model} {label}: {e}");
+            let body = serde_json::json!({ "inputs": both, "label": label, "model": model });
+            assert_eq!(server.asks("/explain", &body), e);
+            place.write("in.txt", format!("{both}\n"));
+            let rows = place.run(&["explain", model, "--input", "in.txt", "--json", "-", "--of-label", label]).ok();
+            assert_eq!(rows.json()["label"], label);
+            assert!(place.run(&["explain", model, both, "--of-label", label]).ok().stdout.contains(label));
+        }
+        place.refuses(&["explain", model, both, "--of-label", "prise"], &["label", "food", "did you mean “price”?"]);
+        server.refuses(
+            "/explain",
+            &serde_json::json!({ "inputs": both, "label": "prise", "model": model }),
+            422,
+            "Validation",
+        );
+    }
+    // A model of one class a text has one answer to explain.
+    place.train_small("reviews", &["--epochs", "1"]);
+    place.refuses(&["explain", "reviews", "good", "--of-label", "positive"], &["label", "any number of labels"]);
 }
 
 #[test]

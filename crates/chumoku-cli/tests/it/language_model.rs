@@ -17,7 +17,7 @@ fn text(lines: usize) -> String {
 #[test]
 fn a_text_is_learnt_and_continued() {
     let place = Place::new();
-    place.write("book.txt", text(900));
+    place.write("book.txt", text(300));
     let run = place.run(&["train", "book.txt", "--out", "model", "--epochs", "12"]).ok();
     assert!(run.stderr.contains("task      lm"), "{}", run.stderr);
     assert!(run.stderr.contains("characters:"), "{}", run.stderr);

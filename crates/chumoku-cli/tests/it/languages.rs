@@ -34,11 +34,7 @@ const CAUSE: &str = "ends with a library's own words, which are English; the Jap
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
 
 const STAYS_ENGLISH: &[English] = &[
-    english(
-        DOING,
-        "chumoku-text/src/",
-        &["copying the data to a temporary file", "opening the data", "reading the data", "writing the file"],
-    ),
+    english(DOING, "chumoku-text/src/", &["opening the data", "reading the data", "writing the file"]),
     english(
         DOING,
         "chumoku/src/",
@@ -215,9 +211,11 @@ const STAYS_ENGLISH: &[English] = &[
         "chumoku-server/src/account.rs",
         &[" model={model} texts={texts} queue={}ms compute={}ms"],
     ),
-    english("the name of a thread", "chumoku-server/src/service.rs", &["model {}"]),
+    english("the name of a thread", "chumoku-server/src/service.rs", &["model {}", "texts {}"]),
+    english("the name of a thread", "chumoku-server/src/work.rs", &["explain {number}"]),
+    english(KEY, "chumoku-server/src/explained.rs", &["target: {error}"]),
     english(KEY, "chumoku-server/src/replies.rs", &["abstain: {problem}"]),
-    english(PARSED, "chumoku-server/src/request.rs", &["length limit exceeded", "recursion limit"]),
+    english(PARSED, "chumoku-server/src/request.rs", &["recursion limit"]),
     english("the operating system's number", "chumoku-text/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];
 

@@ -1,5 +1,7 @@
 //! The integration tests of `chumoku-cli`, one module a subject, in one program that is linked once.
 
+#![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
+
 mod abstain;
 mod articles;
 mod attend;
@@ -23,6 +25,7 @@ mod estimate;
 mod exactness;
 mod explain;
 mod export;
+mod few_rows;
 mod fine_tuning;
 mod floors;
 mod folder;
@@ -36,6 +39,7 @@ mod language_model;
 mod languages;
 mod ngram_answers;
 mod ngrams;
+mod outputs;
 mod pairs;
 mod pictures;
 mod pipes;
@@ -47,6 +51,7 @@ mod published_translator;
 mod python;
 mod reading;
 mod recurrent;
+mod replaced;
 mod reports;
 mod score;
 mod serve;

@@ -60,7 +60,7 @@ fn every_command_takes_a_dash() {
     }
     let zipped = place.run_on(&gz(&table), &["predict", model()]).ok();
     assert_eq!(zipped.stdout, predict.stdout);
-    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked/by-hand.json")).unwrap();
+    let example = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/by-hand.json")).unwrap();
     place.write("example.json", &example);
     for command in [&["check"][..], &["trace", "--input"]] {
         let [of_file, piped] = ["example.json", "-"].map(|file| [command, &[file]].concat());
@@ -71,6 +71,21 @@ fn every_command_takes_a_dash() {
     let run = place.run_on(b"", &["train", "-"]);
     assert_eq!(run.code, 2, "{run:#?}");
     run.has_one_error(&["standard input", "empty"]);
+}
+
+/// A stream that never ends is copied only so far: as far as `predict` reads a line that has no end.
+#[cfg(unix)]
+#[test]
+fn what_has_no_end_does_not_fill_the_disk() {
+    let place = Place::new();
+    let all = testkit::exhaustive("chumoku-cli");
+    for args in [&["doctor", "/dev/zero"][..], &["eval", model(), "/dev/zero"], &["train", "/dev/zero", "--out", "m"]] {
+        let run = place.refuses(args, &["/dev/zero:1: reading a line", "expected its end, found none within"]);
+        assert!(run.stderr.contains("is it a text file?"), "{run:#?}");
+        if !all {
+            break;
+        }
+    }
 }
 
 /// A command to which lines are written one at a time.

@@ -1,6 +1,7 @@
-//! What reports have beside scores: cross-validation, and what speaks for each class.
+//! Reports: their length, what stands beside scores, cross-validation, and what speaks for each class.
 
 use crate::common::Place;
+use unicode_width::UnicodeWidthStr;
 
 fn rows(n: usize) -> String {
     let words = [["soup", "bread", "dinner"], ["train", "ticket", "station"]];
@@ -118,4 +119,266 @@ fn folds_that_make_no_sense_are_refused() {
         let run = place.run(&[&["train", "rows.tsv", "--out", "model"][..], flags].concat());
         assert!(run.code == 2 && run.stderr.contains(expected), "{flags:?}: {run:#?}");
     }
+}
+
+/// Lines on a terminal of 80 columns.
+fn lines_on_screen(text: &str) -> usize {
+    text.lines().map(|line| line.width().div_ceil(80).max(1)).sum()
+}
+
+/// The report, with the line that names the folder, is no more than a screen in both languages. One command shows the rest.
+#[test]
+fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
+    let place = Place::new();
+    let classes = |n: usize, rows: usize| {
+        let row =
+            |i: usize| format!("class {},word{} in room {}\n", i % n, (i + usize::from(i / 3 % 5 == 0)) % n, i % 11);
+        format!("label,text\n{}", (0..rows).map(row).collect::<String>())
+    };
+    place.write("many.csv", classes(40, 1200));
+    place.write("few.csv", classes(3, 90));
+    place.write("labels.csv", classes(12, 600).replace("class ", "a|class "));
+    place.write("stars.csv", classes(9, 600).replace("label", "stars").replace("class ", ""));
+    for (name, args) in [
+        ("chumoku-model", &["--out", "chumoku-model"][..]),
+        ("many", &["many.csv", "--out", "many"]),
+        ("few", &["few.csv", "--out", "few"]),
+        ("labels", &["labels.csv", "--separator", "|", "--out", "labels"]),
+        ("stars", &["stars.csv", "--task", "score", "--out", "stars"]),
+        ("alone", &["many.csv", "--model", "ngrams", "--out", "alone"]),
+    ] {
+        let epochs = if name == "alone" { &[][..] } else { &["--epochs", "1"] };
+        for lang in ["en", "ja"] {
+            let run = place.run(&[&["train", "--lang", lang, "--force"][..], args, epochs].concat()).ok();
+            // A blank line stands before the line that names the folder.
+            let (_, done) = run.stderr.trim_end().rsplit_once("\n\n").unwrap();
+            assert!(done.contains(name), "{run:#?}");
+            let lines = 1 + lines_on_screen(done) + lines_on_screen(&run.stdout);
+            assert!(lines <= 24, "{lines} lines: {run:#?}");
+            assert!(run.stdout.lines().all(|line| line.width() <= 80 || line.starts_with("Advice")), "{run:#?}");
+            let rest = format!("chumoku info {name} --report");
+            assert!(
+                run.stdout.contains(&rest) && run.stdout.contains("--html why.html") == (name != "alone"),
+                "{run:#?}"
+            );
+            assert!(!run.stdout.contains("One of them, explained"), "{run:#?}");
+        }
+        let rest = place.run(&["info", name, "--report"]).ok().stdout;
+        let parts: &[&str] = match name {
+            "labels" => &["this model", "threshold", "most probable label is right"],
+            "stars" => &["this model", "nearest", "The 90 % intervals hold"],
+            _ => &["this model", "precision", "Calibration error"],
+        };
+        assert!(parts.iter().all(|part| rest.contains(part)), "{rest}");
+        assert!(rest.lines().all(|line| line.width() <= 80), "{rest}");
+        assert_eq!(rest.contains("true ↓"), ["chumoku-model", "few"].contains(&name), "{rest}");
+    }
+    let run = place.run(&["train", "many.csv", "--out", "many", "--epochs", "1", "--force"]).ok();
+    assert!(run.stdout.contains("worst of 40 classes"), "{run:#?}");
+    // The report is an error if its file is missing or damaged.
+    std::fs::remove_file(place.path("few/metrics.json")).unwrap();
+    place.refuses(&["info", "few", "--report"], &["few/metrics.json", "train again"]);
+    place.write("few/metrics.json", "{\"scores\": {}}");
+    place.refuses(&["info", "few", "--report"], &["few/metrics.json"]);
+    place.refuses(&["info", "--report"], &["MODEL"]);
+}
+
+/// Test rows that training had too are left out once, whatever is predicted.
+#[test]
+fn a_score_without_the_leaked_test_rows_stands_beside_the_score() {
+    let place = Place::new();
+    let all = rows(700);
+    let lines: Vec<&str> = all.lines().skip(1).collect();
+    let number = |line: &str| format!("{}\t{line}", 1 + line.len() % 2 + 3 * usize::from(line.starts_with("food")));
+    let [mut train, mut test, mut unseen] = ["stars\tlabel\ttext\n"; 3].map(String::from);
+    for (i, line) in lines.iter().enumerate() {
+        let line = number(line) + "\n";
+        match i {
+            0..500 => train += &line,
+            // Case and spaces make no other text.
+            _ if i % 4 == 0 => test += &(number(&lines[i - 400].replace("the ", "THE  ")) + "\n"),
+            _ => (test, unseen) = (test + &line, unseen + &line),
+        }
+    }
+    place.write("train.tsv", train);
+    place.write("test.tsv", test);
+    place.write("unseen.tsv", unseen);
+    for (task, label, key) in
+        [("classify", "label", "accuracy"), ("labels", "label", "micro_f1"), ("score", "stars", "mean_absolute_error")]
+    {
+        for model in [&["--model", "ngrams"][..], &["--epochs", "1"]] {
+            let args = [
+                "train",
+                "train.tsv",
+                "--test",
+                "test.tsv",
+                "--task",
+                task,
+                "--label",
+                label,
+                "--out",
+                "model",
+                "--force",
+            ];
+            let run = place.run(&[&args[..], model].concat()).ok();
+            let metrics = place.json("model/metrics.json");
+            assert!(run.stderr.contains("50 of 200 test rows"), "{run:#?}");
+            assert!(run.stdout.contains("  without 50 leaked rows"), "{run:#?}");
+            let eval = place.run(&["eval", "model", "unseen.tsv", "--label", label, "--json"]).ok().json();
+            assert_eq!((&metrics["unseen"]["rows"], &eval["rows"]), (&150.into(), &150.into()));
+            assert_eq!(metrics["unseen"][key], eval["scores"][key], "{task}");
+            assert!(place.read("model/README.md").contains("had the texts of 50 test rows too"));
+        }
+    }
+    place
+        .run(&["train", "train.tsv", "--test", "unseen.tsv", "--label", "label", "--model", "ngrams", "--out", "clean"])
+        .ok();
+    assert!(place.json("clean/metrics.json")["unseen"].is_null());
+}
+
+/// Where the test rows break a promise of `--abstain`, the report says so next to the figure.
+#[test]
+fn promises_that_the_test_rows_break_are_named() {
+    let place = Place::new();
+    let all = rows(4000);
+    let lines: Vec<&str> = all.lines().skip(1).collect();
+    let text = |lines: &[&str]| format!("label\ttext\n{}\n", lines.join("\n"));
+    let swapped: Vec<String> = lines[3000..]
+        .iter()
+        .enumerate()
+        .map(|(i, line)| match (i % 4, line.strip_prefix("food")) {
+            (0, Some(rest)) => format!("travel{rest}"),
+            (0, None) => line.replacen("travel", "food", 1),
+            _ => (*line).to_owned(),
+        })
+        .collect();
+    place.write("train.tsv", text(&lines[..3000]));
+    place.write("like.tsv", text(&lines[3000..]));
+    place.write("unlike.tsv", text(&swapped.iter().map(String::as_str).collect::<Vec<_>>()));
+    let report = |test: &str| {
+        let run = place.run(&["train", "train.tsv", "--test", test, "--model", "ngrams", "--out", test]).ok();
+        let promises = place.json(&format!("{test}/metrics.json"))["abstain"].as_array().unwrap().clone();
+        assert!(!promises.is_empty(), "{run:#?}");
+        let full = place.run(&["info", test, "--report"]).ok().stdout;
+        (run.stdout, full, promises)
+    };
+    let (short, full, promises) = report("unlike.tsv");
+    assert!(promises.iter().all(|promise| promise["broken"] == "unlike"), "{promises:?}");
+    let said = "less than promised: these rows are unlike the validation rows";
+    let mut lines = short.lines().skip_while(|line| !line.starts_with("Only where it is sure"));
+    assert!(lines.nth(1).unwrap().contains(said), "{short}");
+    assert_eq!(full.matches(said).count(), promises.len(), "{full}");
+    let (short, full, promises) = report("like.tsv");
+    assert!(promises.iter().all(|promise| promise["broken"] != "unlike"), "{promises:?}");
+    assert!(!short.contains(said) && !full.contains(said), "{full}");
+}
+
+/// Near the ceiling, and where half of the rows teach as much, the run offers to stop at the n-grams.
+#[test]
+fn a_run_offers_to_stop_at_the_ngrams_where_a_transformer_has_little_to_add() {
+    let place = Place::new();
+    let clear =
+        |i: usize| format!("{}\tthe {} in room {}\n", ["food", "travel"][i % 2], ["soup", "train"][i % 2], i / 2);
+    place.write("clear.tsv", format!("label\ttext\n{}", (0..600).map(clear).collect::<String>()));
+    let run = place.run(&["train", "clear.tsv", "--epochs", "1", "--out", "clear"]).ok();
+    let offer = run.stderr.lines().find(|line| line.starts_with("offer ")).unwrap_or_else(|| panic!("{run:#?}"));
+    for part in ["right in 100.0 % of the validation rows", "Ctrl-C, then --model ngrams", "--from FOLDER"] {
+        assert!(offer.contains(part), "{offer}");
+    }
+    // A third of the labels cannot be told: more rows do not help.
+    place.write("flat.tsv", rows(4000));
+    let run = place.run(&["train", "flat.tsv", "--epochs", "1", "--out", "flat"]).ok();
+    assert!(run.stderr.contains("n-grams learn as much from half of the rows as from all"), "{run:#?}");
+    // Two hundred rows of many words are too few for either.
+    let run = place.run(&["train", "--epochs", "1", "--out", "reviews"]).ok();
+    assert!(!run.stderr.contains("offer "), "{run:#?}");
+    assert!(run.stdout.lines().last().unwrap().contains("A pretrained encoder (multilingual-e5-small)"), "{run:#?}");
+}
+
+/// Rows of a frequent class and a rare one, which is never the most probable.
+fn rare(n: usize, seed: u64) -> String {
+    let mut state = seed;
+    let mut random = || crate::common::random(&mut state);
+    let row = |_: usize| {
+        let word = (10.0 * random()) as usize;
+        let chance = (word as f64 / 9.0).powi(2) * 0.48;
+        let label = if random() < chance { "rare" } else { "common" };
+        format!("{label}\tword{word} in room {}\n", (6.0 * random()) as usize)
+    };
+    format!("label\ttext\n{}", (0..n).map(row).collect::<String>())
+}
+
+/// `--optimize macro-f1` answers rare classes more often, in every door to the model, and what it would give stands in the report
+/// of a run without it.
+#[test]
+fn answers_may_be_chosen_for_macro_f1() {
+    let place = Place::new();
+    place.write("train.tsv", rare(2500, 3));
+    place.write("test.tsv", rare(1000, 9));
+    for (name, model) in [("ngrams", &["--model", "ngrams"][..]), ("both", &["--epochs", "1"])] {
+        let args = ["train", "train.tsv", "--test", "test.tsv", "--out", name];
+        let plain = place.run(&[&args[..], model].concat()).ok();
+        let before = place.json(&format!("{name}/metrics.json"));
+        let wrong = || {
+            let steps = place.json(&format!("{name}/config.json"))["caution"]["steps"].as_array().unwrap().clone();
+            steps.last().unwrap()["wrong"].as_u64().unwrap()
+        };
+        let wrong_before = wrong();
+        assert!(plain.stdout.contains("  with --optimize macro-f1 "), "{plain:#?}");
+        assert!(place.json(&format!("{name}/config.json"))["decision"].is_null());
+        let chosen = place.run(&[&args[..], model, &["--optimize", "macro-f1", "--force"]].concat()).ok();
+        let after = place.json(&format!("{name}/metrics.json"));
+        assert!(chosen.stdout.contains("  without --optimize macro-f1 "), "{chosen:#?}");
+        // Each report has the other's scores.
+        assert_eq!((&before["optimize"]["applied"], &after["optimize"]["applied"]), (&false.into(), &true.into()));
+        for key in ["accuracy", "macro_f1", "confusion"] {
+            assert_eq!(before["optimize"]["scores"][key], after["scores"][key], "{key}");
+            assert_eq!(after["optimize"]["scores"][key], before["scores"][key], "{key}");
+        }
+        let figure = |metrics: &serde_json::Value| metrics["macro_f1"].as_f64().unwrap();
+        assert!(figure(&after) > figure(&before) + 0.1, "{} {}", figure(&before), figure(&after));
+        let recall = |metrics: &serde_json::Value| metrics["scores"]["classes"][1]["recall"].as_f64().unwrap();
+        assert!(recall(&after) > recall(&before) + 0.3, "{after}");
+
+        // The folder holds it, and eval and predict go by it: the largest product of probability and factor.
+        let factors = place.json(&format!("{name}/config.json"))["decision"]["factors"].clone();
+        let factor = |class: usize| factors[class].as_f64().unwrap();
+        let eval = place.run(&["eval", name, "test.tsv", "--json"]).ok().json();
+        assert_eq!(eval["scores"]["confusion"], after["scores"]["confusion"]);
+        let predict = ["predict", name, "--input", "test.tsv", "--json"];
+        let answered = place.run(&predict).ok().json_lines();
+        let each = place.run(&[&predict[..], &["--top", "2"]].concat()).ok().json_lines();
+        let mut rare = 0;
+        for (answered, each) in answered.iter().zip(&each) {
+            let classes = each["top"].as_array().unwrap();
+            let of =
+                |label: &str| classes.iter().find(|c| c["label"] == label).unwrap()["probability"].as_f64().unwrap();
+            let (common, other) = (of("common") * factor(0), of("rare") * factor(1));
+            if (common - other).abs() > 1e-3 {
+                assert_eq!(answered["label"], ["common", "rare"][usize::from(other > common)], "{each}");
+            }
+            rare += usize::from(answered["label"] == "rare" && of("rare") < 0.5);
+        }
+        assert!(rare > 50, "{rare}");
+        // A threshold of the caller's comes first.
+        let asked = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).ok().json_lines();
+        assert!(asked.iter().all(|row| row["label"] == "common"));
+        // Promises are of these answers: fewer of them are right.
+        let last =
+            |metrics: &serde_json::Value| metrics["risk_coverage"].as_array().unwrap().last().unwrap()[2].clone();
+        assert_ne!(last(&before), last(&after));
+        let right = 1.0 - last(&after).as_f64().unwrap();
+        assert!((right - after["accuracy"].as_f64().unwrap()).abs() < 1e-9);
+        assert!(wrong() > wrong_before, "{} and {wrong_before} of the validation rows", wrong());
+    }
+    // A damaged decision is an error.
+    let mut config = place.json("ngrams/config.json");
+    config["decision"]["factors"] = serde_json::json!([1.0]);
+    place.write("ngrams/config.json", config.to_string());
+    place.refuses(&["predict", "ngrams", "a text"], &["config.json", "decision", "2 factors"]);
+    place.write("paths.tsv", rare(300, 3).replace("rare\t", "a/b\t").replace("common\t", "a/c\t"));
+    let paths = ["train", "paths.tsv", "--hierarchy", "/", "--optimize", "macro-f1"];
+    place.refuses(&paths, &["--optimize", "--hierarchy none"]);
+    place.refuses(&["train", "train.tsv", "--optimize", "macro-f1", "--task", "labels"], &["--optimize", "one class"]);
+    assert!(!place.path("chumoku-model").exists());
 }

@@ -85,7 +85,7 @@ fn what_follows_from_rounded_numbers_is_no_error() {
 fn no_line_of_a_report_is_wider_than_a_terminal() {
     let place = Place::new();
     place.write("rounded.json", ROUNDED);
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/worked");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked");
     let files = std::fs::read_dir(root).unwrap().map(|file| file.unwrap().path().to_str().unwrap().to_owned());
     let mut lines = 0;
     for file in files.chain(["rounded.json".to_owned()]) {

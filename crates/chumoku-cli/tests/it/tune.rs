@@ -120,7 +120,7 @@ fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
     assert!(run.stderr.contains("4 trials known already"), "{run:#?}");
     // Trials of another search are not gone on with.
     let other = [&more[..], &["--seed", "7"]].concat();
-    place.refuses(&other, &["tune.jsonl", "other data, settings or seed", "--force"]);
+    place.refuses(&other, &["tune.jsonl", "other data, settings or seed (seed: 42 then, 7 now)", "--force"]);
     // Fewer trials than are known: the network of another is not taken for theirs.
     place.run(&[&DATA[..], &["--out", "killed", "--tune", "2", "--resume"], &options[2..]].concat()).ok();
     place.run(&more).ok();

@@ -40,15 +40,16 @@
 
 use super::any::{AnyAttention, AnyHeads, AnySaved};
 use super::blocks::{Group, QueryBlock, Unit};
-use super::differentiate::{Pair, RowBack, SpanRows};
+use super::differentiate::{LARGEST_LOG_SUM_EXP, Pair, RowBack, SpanRows};
 use super::engine::{BlockTask, Columns, Engine, EngineOp, GRAIN, KEYS, STRIDE};
 use super::engines::on_engine;
 use super::heads::{HeadsMut, Layout};
 use super::mask_gradient;
 use super::operands::{Gathered, GroupRoom, KeySums, Left, QuerySums, Right, RightTransposed};
 use super::problem::{Attention, Gradients, Saved};
+use super::reference::attention_row_backward;
 use super::rows::{SourceRows, bad_keys};
-use super::transform::Transform;
+use super::transform::{ScoreUnit, Transform};
 use crate::dropout::Keep;
 use crate::isa::{Op, Simd};
 use crate::memory::Scratch;
@@ -122,6 +123,10 @@ fn sink_gradient<T: Narrow>(args: &Attention<T>, saved: Saved<T>, d_sinks: &mut 
         for s in 0..args.query.sequences() {
             for i in 0..args.query.length(s) {
                 let row = args.query.layout.row(s, h, i);
+                if saved.log_sum_exp[row].abs() > LARGEST_LOG_SUM_EXP {
+                    sum += attention_row_backward(args, saved, s, h, i).d_sink;
+                    continue;
+                }
                 let products = saved.output.row(s, h, i).iter().zip(saved.d_output.row(s, h, i));
                 let delta: f64 = products.map(|(y, d)| y.to_f64() * d.to_f64()).sum();
                 let d_lse = saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[row]));
@@ -565,7 +570,7 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
     #[inline(always)]
     fn softmax(&mut self, b: usize, block: &QueryBlock, first_key: usize, columns: Columns) {
         let (engine, args, sequence) = (self.engine, self.args, self.rows.sequence);
-        let scale_log2 = if self.transform.is_some() { 1.0 } else { (args.scale * std::f64::consts::LOG2_E) as f32 };
+        let scale_log2 = ScoreUnit::new(args).scale_log2;
         let dropout_factor = self.dropout_factor();
         if let Some(keep) = &self.keep {
             block.kept((engine.simd(), keep), args, sequence, first_key, columns, &mut self.kept);

@@ -8,9 +8,13 @@ use super::heads::Heads;
 use super::operands::Lines;
 use super::rows::{LARGEST_SQUARE, sum_of_squares};
 use super::softmax::{FORBIDDEN_BELOW, LANES, V, exp2_clamped};
+use super::transform::ScoreUnit;
 use crate::isa::{Lanes, Op, Simd, dispatch};
 use crate::narrow::{Narrow, Numbers};
-use std::f32::consts::LOG2_E;
+
+/// The largest absolute log-sum-exp that the kernel uses. Beyond 2^16, its rounding to f32 would change weights by more than
+/// 1/256.
+pub(super) const LARGEST_LOG_SUM_EXP: f32 = 65536.0;
 
 /// What takes the scores of a query to its weights, and its gradients of weights to gradients of scores.
 #[derive(Clone, Copy, Debug)]
@@ -42,15 +46,15 @@ impl RowBack {
         }
         let (output, d_output) = (output.row(s, h, i), d_output.row(s, h, i));
         let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
-        // Beyond 2^16, rounding log-sum-exp to f32 would change weights by more than 1/256.
         // The other limits are there so that no product overflows: 0 · ∞ would be NaN in columns that are not seen.
         // No closures: they would be compiled without the instruction set.
         let of_query = simd.sum(sum_of_squares(simd, query.row(s, h, i)));
         let of_d_output = simd.sum(sum_of_squares(simd, d_output));
-        let is_fine = log_sum_exp.abs() <= 65536.0 && delta.abs() < 1e37;
+        let is_fine = log_sum_exp.abs() <= LARGEST_LOG_SUM_EXP && delta.abs() < 1e37;
         let is_fine = is_fine && of_query < LARGEST_SQUARE && of_d_output < LARGEST_SQUARE;
         is_bad |= !is_fine;
-        RowBack { shift: log_sum_exp * LOG2_E, delta: delta as f32, is_bad }
+        let shift = ScoreUnit::new(saved.args).to_log2(f64::from(log_sum_exp));
+        RowBack { shift: shift as f32, delta: delta as f32, is_bad }
     }
 
     /// Whether its weights are 0.
@@ -184,7 +188,7 @@ pub(super) struct Pair<'a, E: Engine> {
     pub(super) rows: [RowBack; 2],
     /// What each sees of the same columns.
     pub(super) spans: [Span; 2],
-    /// `scale · log₂ e`, or 1 for transformed scores.
+    /// The factor that takes scores to units of log 2.
     pub(super) scale_log2: f32,
     /// What dropout multiplies kept weights with.
     pub(super) dropout_factor: f32,
@@ -213,7 +217,7 @@ impl<E: Engine> Pair<'_, E> {
         let scale_log2 = simd.splat(self.scale_log2);
         // No closures: they would be compiled without the instruction set.
         let [first, second] = self.rows;
-        let shift = [simd.splat(first.shift), simd.splat(second.shift)];
+        let minus_shift = [simd.splat(-first.shift), simd.splat(-second.shift)];
         let delta = [simd.splat(first.delta), simd.splat(second.delta)];
         let columns = self.spans[0].columns();
         let mut col = columns.from();
@@ -227,7 +231,7 @@ impl<E: Engine> Pair<'_, E> {
                     // their end at the latest, at most KEYS, less than STRIDE.
                     let [score, mut d_weight] = unsafe { self.lines.load(simd, i, col) };
                     // P = 2^(score − shift)
-                    let mut weight = exp2_clamped::<E>(simd, score, scale_log2, shift[i]);
+                    let mut weight = exp2_clamped::<E>(simd, simd.mul_add(score, scale_log2, minus_shift[i]));
                     if ALL && self.slopes.is_some() {
                         weight = simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), zero, weight);
                     }

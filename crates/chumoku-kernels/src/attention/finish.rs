@@ -4,12 +4,12 @@
 use super::any::AnyAttention;
 use super::heads::Layout;
 use super::problem::Forward;
-use super::reference::Row;
+use super::reference::{Row, rounded_score};
 use super::softmax::Running;
+use super::transform::ScoreUnit;
 use crate::isa::Simd;
 use crate::narrow::{Narrow, SharedNumbers};
 use crate::threads::SharedMut;
-use std::f64::consts::LN_2;
 
 /// Where tasks write the results of the forward pass.
 pub(super) struct Results<'a> {
@@ -17,6 +17,8 @@ pub(super) struct Results<'a> {
     layout: Layout<'a>,
     output: SharedNumbers,
     log_sum_exp: Option<SharedMut<f32>>,
+    /// The unit of scores.
+    unit: ScoreUnit,
     /// The plain version of a query's row: of a sequence, head and query.
     plain: &'a (dyn Fn(usize, usize, usize) -> Row + Sync),
 }
@@ -29,7 +31,8 @@ impl<'a> Results<'a> {
     ) -> Self {
         let layout = results.output.layout;
         let output = T::shared(SharedMut::new(results.output.data));
-        Results { args, layout, output, log_sum_exp: results.log_sum_exp.map(SharedMut::new), plain }
+        let log_sum_exp = results.log_sum_exp.map(SharedMut::new);
+        Results { args, layout, output, log_sum_exp, unit: ScoreUnit::new(args), plain }
     }
 
     /// Finishes up to sixteen queries from (sequence, head, query) on, one as [`Results::finish`] does, if there is nothing
@@ -79,7 +82,7 @@ impl<'a> Results<'a> {
                 // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is
                 // borrowed as long as `self`, and holds numbers.
                 let one = unsafe { log_sum_exp.slice(self.args.query.layout.row(s, h, i + row), 1) };
-                one[0] = ((f64::from(state.shift) + f64::from(total).log2()) * LN_2) as f32;
+                one[0] = self.unit.to_nats(state.shift + f64::from(total).log2()) as f32;
             }
         }
         true
@@ -121,8 +124,8 @@ impl<'a> Results<'a> {
             return;
         }
         // Relative to the sink where that is the larger: 2^(sink − shift) might overflow.
-        let shift = f64::from(state.shift);
-        let sink = sink.map(|sink| sink / LN_2);
+        let shift = state.shift;
+        let sink = sink.map(|sink| self.unit.to_log2(sink));
         let top = sink.map_or(shift, |sink| shift.max(sink));
         let rescale = if top == shift { 1.0 } else { (shift - top).exp2() };
         let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
@@ -133,7 +136,7 @@ impl<'a> Results<'a> {
             // as `self`.
             unsafe { self.output.round(at, &row.output) };
             if let Some(log_sum_exp) = log_sum_exp {
-                *log_sum_exp = row.log_sum_exp as f32;
+                *log_sum_exp = rounded_score(row.log_sum_exp);
             }
             return;
         }
@@ -141,7 +144,7 @@ impl<'a> Results<'a> {
         // `self`.
         unsafe { self.output.narrow(at, sums) };
         if let Some(log_sum_exp) = log_sum_exp {
-            *log_sum_exp = ((top + whole.log2()) * LN_2) as f32;
+            *log_sum_exp = self.unit.to_nats(top + whole.log2()) as f32;
         }
     }
 }

@@ -44,7 +44,7 @@ use super::problem::{Attention, Forward};
 use super::reference;
 use super::rows::SourceRows;
 use super::softmax::{BOUND, Meanwhile, Running, SAFE_BOUND, SoftmaxRow, bounded_block, is_bounded};
-use super::transform::Transform;
+use super::transform::{ScoreUnit, Transform};
 use crate::dropout::Keep;
 use crate::isa::{Lanes, Simd};
 use crate::memory::{Buffer, Scratch};
@@ -191,7 +191,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             && transform.is_none()
             && keep.is_none()
             && blocks.iter().all(|block| block.range(0) == seen && block.range(block.count - 1) == seen);
-        let scale_log2 = (args.scale * std::f64::consts::LOG2_E) as f32;
+        let scale_log2 = ScoreUnit::new(args).scale_log2;
         let [staged, squares, bounds] = [staged, squares, bounds].map(Buffer::into_f32);
         UnitForward {
             engine,
@@ -237,7 +237,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             let rows = source.stage(self.engine, !*is_open, self.staged, squares, &mut |i| is_bad[at + i] = true);
             self.queries.pack(self.engine, b, rows);
             for (bound, square) in bounds[at..].iter_mut().zip(squares) {
-                *bound = square.sqrt() * scale_log2.abs();
+                *bound = length(*square, self.args.query.dim()) * scale_log2.abs();
             }
         }
     }
@@ -263,7 +263,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         if !checks {
             return 0.0;
         }
-        squares.iter_mut().for_each(|square| *square = square.sqrt());
+        squares.iter_mut().for_each(|square| *square = length(*square, args.key.dim()));
         self.squares[keys.len()..].fill(0.0);
         for (b, block) in self.blocks.iter().enumerate() {
             block.find_bad(args, sequence, bad_keys, &mut self.softmax.is_bad[b * E::QUERIES..]);
@@ -363,7 +363,7 @@ struct Softmax<'a> {
     unit: &'a Unit,
     transform: Option<Transform>,
     keep: Option<Keep>,
-    /// `scale · log₂ e`
+    /// The factor that takes scores to units of log 2.
     scale_log2: f32,
     /// Whether scores are looked at instead of bounded, and nothing is checked.
     is_open: bool,
@@ -429,13 +429,12 @@ impl Softmax<'_> {
         let span = block.span(i, first_key, columns);
         let state = &mut self.states[at];
         let kept = self.keep.map(|_| &self.kept[i * (KEYS / 16)..][..KEYS / 16]);
-        let mut scale_log2 = self.scale_log2;
+        let scale_log2 = self.scale_log2;
         if let Some(transform) = &self.transform
             && !span.is_empty()
         {
             let place = (self.unit.sequence, block.head, block.first + i);
             transform.apply(engine.simd(), self.args, place, first_key, span, room.scores.row_mut(i));
-            scale_log2 = 1.0;
         }
         let mut row = SoftmaxRow { engine, line: room.line(i), span, scale_log2, kept };
         if span.is_empty() {
@@ -447,8 +446,9 @@ impl Softmax<'_> {
         } else {
             let mut is_small = !self.is_open && self.bounds[at] * longest <= SAFE_BOUND;
             if !is_small && (self.is_open || !state.follows) {
-                // Not so where a score is not finite.
-                is_small = row.extreme() * scale_log2.abs() <= BOUND;
+                let extreme = row.extreme() * scale_log2.abs();
+                self.is_bad[at] |= extreme.is_nan();
+                is_small = extreme <= BOUND;
             }
             if is_small && !state.follows {
                 row.bounded(state);
@@ -568,6 +568,12 @@ impl<E: Engine> Meanwhile for Between<'_, '_, E> {
             }
         }
     }
+}
+
+/// An upper bound on the length of a row, given the sum of its squares. Squares below the normal numbers may be missing.
+#[inline(always)]
+fn length(square: f32, dim: usize) -> f32 {
+    (square + dim as f32 * f32::MIN_POSITIVE).sqrt()
 }
 
 /// The largest of some whole vectors of numbers, at least 0.

@@ -14,7 +14,7 @@ use super::mask::{Mask, MaskView};
 use super::operands::{Left, RightTransposed, Scores};
 use super::rows::{SourceRows, bad_keys};
 use super::softmax::{FORBIDDEN_BELOW, exp2_clamped};
-use super::transform::Transform;
+use super::transform::{ScoreUnit, Transform};
 use crate::dropout::Keep;
 use crate::isa::{Lanes, Simd};
 use crate::memory::Scratch;
@@ -106,6 +106,7 @@ impl EngineOp for MaskRows<'_> {
             }
         }
         let Some(transform) = Transform::new(args) else { return };
+        let scale_log2 = simd.splat(ScoreUnit::new(args).scale_log2);
         let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
         let dropout_factor = simd.splat(keep.map_or(1.0, |keep| keep.factor()));
         let mut kept = vec![0xFFFFu16; E::QUERIES * KEYS / 16];
@@ -133,11 +134,11 @@ impl EngineOp for MaskRows<'_> {
                     }
                     let (line, d_weights) = (scores.row_mut(i), d_weights.row(i));
                     transform.apply(simd, args, at, first_key, span, line);
-                    let (shift, delta) = (simd.splat(row.shift), simd.splat(row.delta));
+                    let (minus_shift, delta) = (simd.splat(-row.shift), simd.splat(row.delta));
                     let zero = simd.splat(0.0);
                     for col in (columns.from()..columns.to()).step_by(E::S::LANES) {
                         let score = simd.load(&line[col..]);
-                        let weight = exp2_clamped::<E>(simd, score, simd.splat(1.0), shift);
+                        let weight = exp2_clamped::<E>(simd, simd.mul_add(score, scale_log2, minus_shift));
                         let weight = simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), zero, weight);
                         let bits = kept[i * (KEYS / 16) + col / 16] >> (col % 16);
                         let d_weight = simd.select_bits(bits, simd.mul(simd.load(&d_weights[col..]), dropout_factor));

@@ -18,8 +18,9 @@ pub struct Partial<'a, T: Element> {
 /// `lse = ln Σ_p exp(lse_p)` and `output = Σ_p exp(lse_p − lse) · output_p`.
 ///
 /// A part in which a query has nothing to attend to (log-sum-exp −∞) counts for nothing, whatever its output holds; where
-/// that is so in all parts, or there are none, output is 0 and log-sum-exp −∞. A NaN in a part that counts shows. Parts
-/// are added in their order, in double precision, and rounded once.
+/// that is so in all parts, or there are none, output is 0 and log-sum-exp −∞. A log-sum-exp of +∞ is one
+/// beyond the largest number: that part outweighs all others. Two such parts cannot be compared, and give NaN. A NaN in a
+/// part that counts shows. Parts are added in their order, in double precision, and rounded once.
 ///
 /// # Shapes
 /// All outputs (batch, heads, L, value dim), each of its own layout; all log-sum-exp alike.
@@ -68,10 +69,13 @@ pub fn merge_attention<T: Element>(
                     parts.filter(|&(_, lse)| lse != f64::NEG_INFINITY)
                 };
                 let largest = counting().map(|(_, lse)| lse).fold(f64::NEG_INFINITY, Real::max);
-                let total: f64 = counting().map(|(_, lse)| (lse - largest).exp()).sum();
+                // ∞ − ∞ is NaN.
+                let is_alone = counting().filter(|&(_, lse)| lse == f64::INFINITY).count() == 1;
+                let weight = |lse: f64| if is_alone && lse == largest { 1.0 } else { (lse - largest).exp() };
+                let total: f64 = counting().map(|(_, lse)| weight(lse)).sum();
                 sums.fill(0.0);
                 for (part, lse) in counting() {
-                    let share = (lse - largest).exp() / total;
+                    let share = weight(lse) / total;
                     sums.iter_mut().zip(part.output.row(s, h, i)).for_each(|(y, x)| *y += share * x.to_f64());
                 }
                 output.row_mut(s, h, i).iter_mut().zip(&sums).for_each(|(y, &x)| *y = T::of(x));

@@ -7,6 +7,13 @@ use crate::dropout::Keep;
 use crate::number::{Element, Real};
 use std::ops::Range;
 
+/// Rounds a score or log-sum-exp. A finite number never becomes −∞, which means that there is nothing to attend to.
+pub(super) fn rounded_score<S: Real>(x: f64) -> S {
+    let lowest = S::of(f64::from(f32::MIN));
+    let rounded = S::of(x);
+    if rounded == S::NEG_INFINITY && x.is_finite() { lowest } else { rounded }
+}
+
 /// What one query of one head gives.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -14,6 +21,8 @@ pub struct Row {
     pub scores: Vec<Option<f64>>,
     /// The weight of each key, before dropout: (keys,).
     pub weights: Vec<f64>,
+    /// The weight of the sink; 0 without one.
+    pub sink: f64,
     /// What dropout multiplies each weight with, 1 without dropout: (keys,).
     pub keep: Vec<f64>,
     /// The weighted sum of the values: (value dim,).
@@ -46,22 +55,22 @@ pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usi
     let largest = scores.iter().flatten().copied().chain(sink).fold(f64::NEG_INFINITY, Real::max);
     let weight = |score: f64| if largest == f64::NEG_INFINITY { 0.0 } else { (score - largest).exp() };
     let mut weights: Vec<f64> = scores.iter().map(|score| score.map_or(0.0, weight)).collect();
-    let total = weights.iter().sum::<f64>() + sink.map_or(0.0, weight);
+    let sink = sink.map_or(0.0, weight);
+    let total = weights.iter().sum::<f64>() + sink;
     let log_sum_exp = if total == 0.0 { f64::NEG_INFINITY } else { largest + total.ln() };
-    if total != 0.0 {
-        weights.iter_mut().for_each(|weight| *weight /= total);
-    }
+    let share = |weight: f64| if total == 0.0 { 0.0 } else { weight / total };
+    weights.iter_mut().for_each(|weight| *weight = share(*weight));
     let keep = keep_row(&args.problem, s, h, i, keys);
     let mut output = vec![0.0; args.value.dim()];
     for j in (0..keys).filter(|&j| scores[j].is_some()) {
         let value = args.value.row(s, args.problem.key_head(h), j);
         output.iter_mut().zip(value).for_each(|(y, &v)| *y += weights[j] * keep[j] * v.to_f64());
     }
-    Row { scores, weights, keep, output, log_sum_exp }
+    Row { scores, weights, sink: share(sink), keep, output, log_sum_exp }
 }
 
 /// Σ q·k
-fn dot<T: Element>(a: &[T], b: &[T]) -> f64 {
+pub(super) fn dot<T: Element>(a: &[T], b: &[T]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
 }
 
@@ -105,7 +114,7 @@ pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: Forward<T
                 let output = results.output.row_mut(s, h, i);
                 output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
                 if let Some(log_sum_exp) = &mut results.log_sum_exp {
-                    log_sum_exp[args.query.layout.row(s, h, i)] = T::Sum::of(row.log_sum_exp);
+                    log_sum_exp[args.query.layout.row(s, h, i)] = rounded_score(row.log_sum_exp);
                 }
             }
         }
@@ -135,7 +144,7 @@ pub fn attention_row_backward<T: Element>(
     h: usize,
     i: usize,
 ) -> RowGradients {
-    let Row { scores, weights, keep, output, log_sum_exp } = attention_row(args, s, h, i);
+    let Row { scores, weights, sink, keep, output, .. } = attention_row(args, s, h, i);
     let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
     let kv_head = args.problem.key_head(h);
     // o = Σ_j p_j keep_j v_j, lse = ln Σ exp(score)  →  d score_j = p_j (keep_j dO·v_j − dO·o + d lse)
@@ -159,7 +168,6 @@ pub fn attention_row_backward<T: Element>(
         d_query.iter_mut().zip(key).for_each(|(d, k)| *d += args.problem.scale * d_products[j] * k.to_f64());
     }
     // The sink is a key whose value is 0.
-    let sink = args.problem.sinks.map_or(0.0, |sinks| (f64::from(sinks[h]) - log_sum_exp).exp());
     let d_sink = if args.problem.sinks.is_some() { sink * (d_lse - delta) } else { 0.0 };
     let dropped = weights.iter().zip(&keep).map(|(p, keep)| p * keep).collect();
     RowGradients { d_scores, d_products, dropped, d_query, d_sink }

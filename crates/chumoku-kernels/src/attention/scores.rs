@@ -1,10 +1,12 @@
 //! Looking into attention: scores and weights of one head, and statistics that never hold all of them.
 //!
 //! Products come from the crate's matrix product, for a block of queries at a time; what follows runs along their rows.
-//! For f64 all of it is double precision.
+//! For f64 all of it is double precision. Rows with a score beyond f32 come from the plain version, as
+//! their output does.
 
 use super::mask::Mask;
 use super::problem::Attention;
+use super::reference::{attention_row, dot, rounded_score};
 use crate::error::{Error, Result};
 use crate::gemm::{MatMut, MatRef, Start, gemm};
 use crate::number::{Element, Real};
@@ -65,6 +67,9 @@ impl<T: Element> Attention<'_, T> {
     ///
     /// Pairs that masks forbid can be nothing but −∞ (or weight 0), whatever their query and key hold; before
     /// [`Stage::Masked`] they are products as any other.
+    ///
+    /// A score beyond the largest number is ±∞. From [`Stage::Masked`] on −∞ means forbidden, and the lowest number replaces
+    /// it. Weights are computed before this rounding, and agree with the output.
     ///
     /// # Shapes
     /// `scores` (L, keys), with the keys of the sequence's key length.
@@ -193,8 +198,9 @@ impl<T: Element> Attention<'_, T> {
         Err(Error::value("attention: sequence and head", problem))
     }
 
-    /// Adds what masks add to the scores of query `i` and the keys from `first` on; −∞ where they forbid.
-    fn mask_row(&self, (s, h, i): (usize, usize, usize), first: usize, scores: &mut [T::Sum]) {
+    /// Adds what masks add to the scores of query `i` and the keys from `first` on; −∞ where they forbid. Returns whether the
+    /// scores of all other keys are finite.
+    fn mask_row(&self, (s, h, i): (usize, usize, usize), first: usize, scores: &mut [T::Sum]) -> bool {
         let seen = self.problem.range(s, i);
         let within = |j: usize| j.clamp(first, first + scores.len()) - first;
         let (start, end) = (within(seen.start), within(seen.end));
@@ -207,11 +213,14 @@ impl<T: Element> Attention<'_, T> {
                 scores[column] += T::Sum::of(-slope * at.abs_diff(j as i128) as f64);
             }
         }
+        let mut are_finite = true;
         match self.problem.mask {
-            None => {}
+            None => return keys().all(|(_, column)| scores[column].is_finite()),
             Some(Mask::Boolean(view)) => {
                 for (j, column) in keys() {
-                    if !view.data[view.at(s, h, i, j)] {
+                    if view.data[view.at(s, h, i, j)] {
+                        are_finite &= scores[column].is_finite();
+                    } else {
                         scores[column] = T::Sum::NEG_INFINITY;
                     }
                 }
@@ -221,10 +230,13 @@ impl<T: Element> Attention<'_, T> {
                     let bias = view.data[view.at(s, h, i, j)];
                     // Chosen, not added: NaN + −∞ would be NaN.
                     let score = scores[column] + bias;
-                    scores[column] = if bias == T::Sum::NEG_INFINITY { bias } else { score };
+                    let is_forbidden = bias == T::Sum::NEG_INFINITY;
+                    scores[column] = if is_forbidden { bias } else { score };
+                    are_finite &= is_forbidden || score.is_finite();
                 }
             }
         }
+        are_finite
     }
 }
 
@@ -293,24 +305,46 @@ impl<'a, T: Element> Head<'a, T> {
         for (n, query) in queries.enumerate() {
             let row = &mut block[n * width..][..width];
             let scores = &mut row[..keys.len()];
+            self.repair(stage, query, keys.start, scores);
             if let Some(cap) = args.problem.softcap.filter(|_| stage >= Stage::Capped) {
                 scores.iter_mut().for_each(|x| *x = T::Sum::of(cap * (x.to_f64() / cap).tanh()));
             }
-            if stage >= Stage::Masked {
-                args.mask_row((s, h, query), keys.start, scores);
-            }
-            if stage == Stage::Weights && width > 0 {
+            let are_finite = stage < Stage::Masked || args.mask_row((s, h, query), keys.start, scores);
+            if !are_finite {
+                self.plain_row(query, keys.start, scores, &mut weights);
+            } else if stage == Stage::Weights && width > 0 {
                 row[keys.len()..].iter_mut().zip(sink).for_each(|(x, sink)| *x = sink);
                 softmax_forward(row, width, &mut weights).expect("one row, and room for it");
-                // A NaN among the scores makes the row NaN, but never the weight of a key that is forbidden.
-                for (weight, &score) in weights.iter_mut().zip(&*row) {
-                    if score == T::Sum::NEG_INFINITY {
-                        *weight = T::Sum::ZERO;
-                    }
-                }
             }
             let weights = weights.get(..keys.len()).unwrap_or_default();
             f(ScoreRow { query, keys: keys.clone(), scores: &row[..keys.len()], weights });
+        }
+    }
+
+    /// Computes products that are not finite again, in double precision: their sums may have overflowed on the way. From
+    /// [`Stage::Masked`] on it skips keys outside the query's range.
+    fn repair(&self, stage: Stage, query: usize, first: usize, scores: &mut [T::Sum]) {
+        let &Head { args, s, h, .. } = self;
+        let seen = if stage >= Stage::Masked { args.problem.range(s, query) } else { 0..usize::MAX };
+        for (j, score) in (first..).zip(scores).filter(|(j, score)| seen.contains(j) && !score.is_finite()) {
+            let key = args.key.row(s, args.problem.key_head(h), j);
+            *score = T::Sum::of(args.problem.scale * dot(args.query.row(s, h, query), key));
+        }
+    }
+
+    /// Takes the weights of a query from the plain version, and its scores where they are not finite. `weights` may be empty.
+    fn plain_row(&self, query: usize, first: usize, scores: &mut [T::Sum], weights: &mut [T::Sum]) {
+        let plain = attention_row(self.args, self.s, self.h, query);
+        weights.fill(T::Sum::ZERO);
+        for (column, score) in scores.iter_mut().enumerate() {
+            let (exact, weight) = (plain.scores[first + column], plain.weights[first + column]);
+            let Some(exact) = exact else { continue };
+            if !score.is_finite() {
+                *score = rounded_score(exact);
+            }
+            if let Some(to) = weights.get_mut(column) {
+                *to = T::Sum::of(weight);
+            }
         }
     }
 
@@ -333,17 +367,22 @@ impl<'a, T: Element> Head<'a, T> {
     }
 }
 
-/// `−Σ w ln w`, with one logarithm: `ln w = score − log-sum-exp`, and the key of the largest weight tells log-sum-exp.
+/// `−Σ w ln w`, with one logarithm: `ln w = score − largest score + ln(largest weight)`.
 fn entropy<S: Real>(row: &ScoreRow<S>) -> f64 {
     let pairs = || row.scores.iter().zip(row.weights).filter(|(score, _)| **score != S::NEG_INFINITY);
-    let largest = pairs().max_by(|a, b| a.0.to_f64().total_cmp(&b.0.to_f64()));
-    let Some((score, weight)) = largest else { return 0.0 };
+    let largest = pairs().max_by(|a, b| a.1.to_f64().total_cmp(&b.1.to_f64()));
+    let Some((largest, weight)) = largest else { return 0.0 };
     if *weight == S::ZERO {
         // A sink has taken all of it.
         return 0.0;
     }
-    let log_sum_exp = score.to_f64() - weight.to_f64().ln();
-    pairs().map(|(score, weight)| weight.to_f64() * (log_sum_exp - score.to_f64())).sum()
+    if !largest.is_finite() {
+        // The differences to an infinite score are unknown.
+        let weights = pairs().map(|(_, weight)| weight.to_f64()).filter(|weight| *weight != 0.0);
+        return -weights.map(|weight| weight * weight.ln()).sum::<f64>();
+    }
+    let ln_weight = weight.to_f64().ln();
+    pairs().map(|(score, weight)| weight.to_f64() * (largest.to_f64() - score.to_f64() - ln_weight)).sum()
 }
 
 /// Keeps the largest weights in `top`, in falling order.

@@ -1,4 +1,5 @@
-//! One row of a block: scores become weights `2^(score · scale_log2 − shift)`.
+//! One row of a block: scores become weights `2^(score · scale_log2 − shift)`. The kernel subtracts the largest score before
+//! it multiplies. The rounded products of large scores would differ by more than the scores do.
 //!
 //! Weights may be taken relative to any shift, as long as none overflows and the largest is not lost. Most rows need no
 //! maximum: where no score is large the shift is 0. By Cauchy and Schwarz no score exceeds `|scale| |q| |k|`, which tells
@@ -16,8 +17,8 @@ pub(super) const BOUND: f32 = 44.0;
 /// depends on its scores alone, never on how that was found out.
 pub(super) const SAFE_BOUND: f32 = 43.0;
 
-/// What stands for −∞ in transformed scores: finite, so that no arithmetic makes it NaN.
-pub(super) const FORBIDDEN: f32 = -1e30;
+/// The stand-in for −∞ in transformed scores: finite, so that no arithmetic makes it NaN. No usual mask holds this number.
+pub(super) const FORBIDDEN: f32 = -1.234_567_8e30;
 /// Transformed scores below this are forbidden.
 pub(super) const FORBIDDEN_BELOW: f32 = -1e29;
 
@@ -48,11 +49,11 @@ pub(super) fn exp2_bounded<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>)
     simd.ldexp(fraction_power::<E>(simd, fraction), whole)
 }
 
-/// `2^(score · scale_log2 − shift)`, about 2^−126 where it is less than that. It must be below 2^127.
+/// `2^x` for x below 127, about 2^−126 where it is less than that.
 #[inline(always)]
-pub(super) fn exp2_clamped<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>, shift: V<E>) -> V<E> {
+pub(super) fn exp2_clamped<E: Engine>(simd: E::S, x: V<E>) -> V<E> {
     let magic = simd.splat(MAGIC);
-    let x = simd.max(simd.mul_add(score, scale_log2, simd.sub(simd.splat(0.0), shift)), simd.splat(-126.0));
+    let x = simd.max(x, simd.splat(-126.0));
     let whole = simd.add(x, magic);
     simd.ldexp(fraction_power::<E>(simd, simd.sub(x, simd.sub(whole, magic))), whole)
 }
@@ -71,8 +72,9 @@ fn fraction_power<E: Engine>(simd: E::S, f: V<E>) -> V<E> {
 /// What a query has gathered from the blocks so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
-    /// Weights are 2^(score − shift): a whole number, or −∞ before the first maximum.
-    pub(super) shift: f32,
+    /// The shift of the weights `2^(score · scale_log2 − shift)`: a whole number, or −∞ before the first maximum. Double
+    /// precision holds the product of any score and factor exactly.
+    pub(super) shift: f64,
     /// Whether `shift` follows the maximum. If not, it is 0.
     pub(super) follows: bool,
     /// Whether a score that is not forbidden was so low that it counts as forbidden.
@@ -91,7 +93,7 @@ pub(super) trait Meanwhile {
     fn advance(&mut self, row: usize, rows: usize);
 }
 
-/// Whether no score of the first `rows` rows, times `scale_log2`, exceeds [`BOUND`]. NaN passes.
+/// Returns whether all scores of the first `rows` rows are finite, and times `scale_log2` at most [`BOUND`].
 #[inline(always)]
 pub(super) fn is_bounded<E: Engine>(
     engine: E,
@@ -102,16 +104,19 @@ pub(super) fn is_bounded<E: Engine>(
 ) -> bool {
     let simd = engine.simd();
     let columns = span.columns().from()..span.columns().to();
-    let (mut largest, mut smallest) = (simd.splat(0.0), simd.splat(0.0));
+    let zero = simd.splat(0.0);
+    let (mut largest, mut smallest, mut zeros) = (zero, zero, zero);
     for i in 0..rows {
         for score in scores.row(i)[columns.clone()].chunks_exact(E::S::LANES) {
             let score = simd.load(score);
             largest = simd.max(score, largest);
             smallest = simd.min(score, smallest);
+            // The product with 0 is NaN for NaN and ∞, and NaN survives adding.
+            zeros = simd.mul_add(score, zero, zeros);
         }
     }
-    let extreme = simd.max(largest, simd.sub(simd.splat(0.0), smallest));
-    simd.largest(extreme) * scale_log2.abs() <= BOUND
+    let extreme = simd.max(largest, simd.sub(zero, smallest));
+    (simd.largest(extreme) + simd.sum(zeros)) * scale_log2.abs() <= BOUND
 }
 
 /// Turns all rows of a block into weights relative to 0, where no score exceeds [`BOUND`] and every query sees the same
@@ -193,15 +198,27 @@ impl<E: Engine> ToWeight<E> for Bounded<E> {
     }
 }
 
-/// [`exp2_clamped`], and 0 for forbidden scores where `MASKED`.
+/// `2^((±score − largest) · scale_log2 + rest)`, and 0 for forbidden scores where `MASKED`.
 struct Following<E: Engine, const MASKED: bool> {
+    /// The sign of the factor, ±1. It is 1 where `MASKED`.
+    sign: V<E>,
+    /// The largest of `±score`, negated.
+    minus_largest: V<E>,
+    /// The factor without its sign.
     scale_log2: V<E>,
-    shift: V<E>,
+    /// How far the largest score is above the shift: at most 0.
+    rest: V<E>,
 }
 impl<E: Engine, const MASKED: bool> ToWeight<E> for Following<E, MASKED> {
     #[inline(always)]
     fn weight(&self, simd: E::S, score: V<E>) -> V<E> {
-        let weight = exp2_clamped::<E>(simd, score, self.scale_log2, self.shift);
+        // The difference of two scores is exact if neither is more than twice the other.
+        let below = if MASKED {
+            simd.add(score, self.minus_largest)
+        } else {
+            simd.mul_add(score, self.sign, self.minus_largest)
+        };
+        let weight = exp2_clamped::<E>(simd, simd.mul_add(below, self.scale_log2, self.rest));
         if MASKED { simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), simd.splat(0.0), weight) } else { weight }
     }
 }
@@ -212,7 +229,7 @@ pub(super) struct SoftmaxRow<'a, E: Engine> {
     /// The scores of the row, and where its weights go.
     pub(super) line: Line<'a, E>,
     pub(super) span: Span,
-    /// `scale · log₂ e`, or 1 for transformed scores.
+    /// The factor that takes scores to units of log 2.
     pub(super) scale_log2: f32,
     pub(super) kept: Kept<'a>,
 }
@@ -248,40 +265,54 @@ impl<E: Engine> SoftmaxRow<'_, E> {
     }
 
     /// Weights relative to the running maximum; returns what to multiply earlier sums with, or `None` if a score is not
-    /// finite. `MASKED` scores are transformed ones, some of which may be [`FORBIDDEN`].
+    /// finite. `MASKED` scores are transformed ones, some of which may be [`FORBIDDEN`]. For scores as they are, the caller
+    /// checks that all are finite.
     #[inline(always)]
     pub(super) fn following<const MASKED: bool>(&mut self, state: &mut Running) -> Option<f32> {
         let simd = self.engine.simd();
-        let scale_log2 = simd.splat(self.scale_log2);
-        let nothing = simd.splat(FORBIDDEN);
-        let mut largest = nothing;
+        let zero = simd.splat(0.0);
+        let sign = simd.splat(if self.scale_log2 < 0.0 { -1.0 } else { 1.0 });
+        let scale_log2 = self.scale_log2.abs();
+        let nothing = simd.splat(if MASKED { FORBIDDEN } else { f32::NEG_INFINITY });
+        let (mut largest, mut zeros) = (nothing, zero);
         let (from, to) = (self.span.columns().from(), self.span.columns().to());
         let mut col = from;
         for score in self.line.scores(from..to).chunks_exact(E::S::LANES) {
-            // `max` gives its second operand where either is NaN; such a row shows in its sum.
-            let score = simd.mul(simd.load(score), scale_log2);
-            largest = simd.max(self.seen(col, score, nothing), largest);
+            let score = simd.load(score);
+            let score = self.seen(col, if MASKED { score } else { simd.mul(score, sign) }, nothing);
+            largest = simd.max(score, largest);
+            if MASKED {
+                // The product with 0 is NaN for NaN and ∞, and NaN survives adding.
+                zeros = simd.mul_add(score, zero, zeros);
+            }
             col += E::S::LANES;
         }
         let largest = simd.largest(largest);
-        let before = if state.follows || state.totals != [0.0; 16] { state.shift } else { f32::NEG_INFINITY };
+        let before = if state.follows || state.totals != [0.0; 16] { state.shift } else { f64::NEG_INFINITY };
         state.follows = true;
-        if largest < FORBIDDEN_BELOW {
-            state.shift = before;
-            state.is_low |= self.line.scores(self.span.seen()).iter().any(|&score| score != FORBIDDEN);
-            self.nothing();
-            return MASKED.then_some(1.0);
-        }
-        state.shift = if largest > before { largest.ceil() } else { before };
-        if !state.shift.is_finite() {
+        state.shift = before;
+        if !(largest.is_finite() && simd.sum(zeros) == 0.0 && scale_log2.is_finite()) {
             self.nothing();
             return None;
         }
-        let rescale = if before == f32::NEG_INFINITY { 0.0 } else { (before - state.shift).exp2() };
+        if MASKED && largest < FORBIDDEN_BELOW {
+            state.is_low |= self.line.scores(self.span.seen()).iter().any(|&score| score != FORBIDDEN);
+            self.nothing();
+            return Some(1.0);
+        }
+        // The product of two f32 is exact in double precision.
+        let product = f64::from(largest) * f64::from(scale_log2);
+        state.shift = before.max(product.ceil());
+        let rescale = if before == f64::NEG_INFINITY { 0.0 } else { (before - state.shift).exp2() as f32 };
         if rescale != 1.0 {
             state.totals.iter_mut().for_each(|total| *total *= rescale);
         }
-        let to_weight = Following::<E, MASKED> { scale_log2, shift: simd.splat(state.shift) };
+        let to_weight = Following::<E, MASKED> {
+            sign,
+            minus_largest: simd.splat(-largest),
+            scale_log2: simd.splat(scale_log2),
+            rest: simd.splat((product - state.shift) as f32),
+        };
         match self.kept {
             None => self.each::<true, false>(from, state, &to_weight),
             _ => self.each::<true, true>(from, state, &to_weight),

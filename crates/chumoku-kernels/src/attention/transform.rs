@@ -1,12 +1,45 @@
-//! What happens to scores between the product and the softmax: softcap, ALiBi, masks.
+//! The steps between the product and the softmax: softcap, ALiBi, masks. Also the unit of scores.
 
 use super::engine::Span;
 use super::mask::Mask;
 use super::problem::Problem;
 use super::softmax::FORBIDDEN;
 use crate::isa::{Op, Simd};
-use crate::math::exp;
-use std::f32::consts::LOG2_E;
+use crate::math::{self, exp};
+use std::f64::consts::LOG2_E;
+
+/// Converts between the scores of a row, units of log 2 and natural units.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScoreUnit {
+    /// The factor that takes scores to units of log 2: `scale · log₂ e`, or `log₂ e` for transformed ones.
+    pub(super) scale_log2: f32,
+    /// The factors that take a score to units of log 2 and to natural units: `[scale_log2, scale]`.
+    factors: [f64; 2],
+}
+
+impl ScoreUnit {
+    pub(super) fn new(args: &Problem<f32>) -> Self {
+        let scale = if Transform::new(args).is_some() { 1.0 } else { args.scale };
+        let scale_log2 = (scale * LOG2_E) as f32;
+        let factors = [f64::from(scale_log2), scale];
+        // A factor that is too small or too large for f32 has lost digits.
+        let is_exact = (factors[0] / factors[1] / LOG2_E - 1.0).abs() < 1e-7;
+        ScoreUnit { scale_log2, factors: if is_exact { factors } else { [LOG2_E, 1.0] } }
+    }
+
+    /// Converts natural units to units of log 2, with the rounding of `scale_log2`: equal scores stay equal, however large.
+    pub(super) fn to_log2(self, x: f64) -> f64 {
+        x * self.factors[0] / self.factors[1]
+    }
+
+    /// Converts units of log 2 to natural units.
+    pub(super) fn to_nats(self, x: f64) -> f64 {
+        x * self.factors[1] / self.factors[0]
+    }
+}
+
+/// The largest softcap for which [`tanh`] is exact enough: the error of the score is the cap times that of tanh.
+const SMALL_CAP: f32 = 64.0;
 
 /// What has to be done; none of it is `None`.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +64,8 @@ impl Transform {
         }
     }
 
-    /// Scores of query (sequence, head, query), for the keys from `first_key`, become scaled, capped and masked scores
-    /// in units of log 2, [`FORBIDDEN`] where the query must not see the key.
+    /// Scores of query (sequence, head, query), for the keys from `first_key`, become scaled, capped and masked scores,
+    /// [`FORBIDDEN`] where the query must not see the key.
     #[inline(always)]
     pub(super) fn apply<S: Simd>(
         &self,
@@ -59,20 +92,22 @@ impl Transform {
     ) {
         let columns = span.columns().from()..span.columns().to();
         if let Some(cap) = self.softcap {
-            let (inner, outer) = (simd.splat(self.scale / cap), simd.splat(cap * LOG2_E));
-            for x in scores[columns.clone()].chunks_exact_mut(S::LANES) {
-                simd.store(x, simd.mul(tanh(simd, simd.mul(simd.load(x), inner)), outer));
+            let (inner, outer) = (simd.splat(self.scale / cap), simd.splat(cap));
+            for x in scores[columns].chunks_exact_mut(S::LANES) {
+                let inside = simd.mul(simd.load(x), inner);
+                let capped = if cap <= SMALL_CAP { tanh(simd, inside) } else { math::tanh(simd, inside) };
+                simd.store(x, simd.mul(capped, outer));
             }
         } else {
-            let factor = simd.splat(self.scale * LOG2_E);
-            for x in scores[columns.clone()].chunks_exact_mut(S::LANES) {
+            let factor = simd.splat(self.scale);
+            for x in scores[columns].chunks_exact_mut(S::LANES) {
                 simd.store(x, simd.mul(simd.load(x), factor));
             }
         }
         let seen = &mut scores[span.seen()];
         let first = first_key + span.first_seen();
         if let Some(slopes) = args.alibi {
-            let slope = -slopes[h] * LOG2_E;
+            let slope = -slopes[h];
             let distance = (i128::from(args.offset(s)) + i as i128 - first as i128) as f32;
             for (j, x) in seen.iter_mut().enumerate() {
                 *x += slope * (distance - j as f32).abs();
@@ -93,7 +128,7 @@ impl Transform {
             Some(Mask::Additive(view)) => {
                 let bias = &view.data[view.at(s, h, i, first)..];
                 let add = |x: &mut f32, bias: f32| {
-                    *x = if bias == f32::NEG_INFINITY { FORBIDDEN } else { *x + bias * LOG2_E };
+                    *x = if bias == f32::NEG_INFINITY { FORBIDDEN } else { *x + bias };
                 };
                 if view.strides[3] == 1 {
                     seen.iter_mut().zip(bias).for_each(|(x, &bias)| add(x, bias));

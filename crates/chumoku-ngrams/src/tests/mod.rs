@@ -2,6 +2,9 @@
 
 mod fitting;
 mod reading;
+mod slices;
+
+pub(crate) use reading::plain_frequencies;
 
 use super::*;
 use proptest::prelude::*;

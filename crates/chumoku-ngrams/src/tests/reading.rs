@@ -8,7 +8,7 @@ use super::super::vocabulary::{CountedTexts, Vocabulary};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const WORDS: NgramScheme = NgramScheme {
+pub(super) const WORDS: NgramScheme = NgramScheme {
     words: 1,
     characters: 1,
     inside_words: None,
@@ -131,7 +131,7 @@ fn every_hash_is_found_and_no_other() {
 }
 
 /// Every n-gram with the number of texts that have it.
-fn plain_frequencies(texts: &[&str], scheme: &NgramScheme) -> BTreeMap<u64, u32> {
+pub(crate) fn plain_frequencies(texts: &[&str], scheme: &NgramScheme) -> BTreeMap<u64, u32> {
     let mut plain = BTreeMap::new();
     for text in texts {
         let mut hashes = read(text, scheme);

@@ -88,11 +88,14 @@ struct Dense {
     norm: Norm,
 }
 
+/// What the layer before the last was given, what it made, what the function made of that, and what the norm remembers.
+type DenseCache<T> = ([Array2<T>; 3], NormCache<T>);
+
 /// What a [`Head`] remembers.
 #[derive(Clone, Debug)]
 pub struct HeadCache<T> {
     /// What the first layer was given, what it made, and what f and the norm made of that, where there is one.
-    dense: Option<([Array2<T>; 3], NormCache<T>)>,
+    dense: Option<DenseCache<T>>,
     /// What the last layer was given.
     dropped: Array2<T>,
 }
@@ -137,18 +140,26 @@ impl Head {
     /// # Errors
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: Array2<T>, mode: Mode) -> Result<(Array2<T>, HeadCache<T>)> {
-        let (dense, mut dropped) = match &self.dense {
-            None => (None, x),
-            Some(Dense { linear, activation, norm }) => {
-                let h = linear.forward(p, x.view())?;
-                let a = activation.forward(&h)?;
-                let (y, of_norm) = norm.forward(p, a.view())?;
-                (Some(([x, h, a], of_norm)), y)
-            }
-        };
+        let (mut dropped, dense) = self.before_last(p, x)?;
         mode.drop(&mut dropped, self.dropout, self.site)?;
         let logits = self.out.forward(p, dropped.view())?;
         Ok((logits, HeadCache { dense, dropped }))
+    }
+
+    /// What the last layer is given, without dropout.
+    ///
+    /// # Shapes
+    /// `x` (sequences, width) → the same.
+    pub(crate) fn vectors<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<Array2<T>> {
+        Ok(self.before_last(p, x)?.0)
+    }
+
+    fn before_last<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<(Array2<T>, Option<DenseCache<T>>)> {
+        let Some(Dense { linear, activation, norm }) = &self.dense else { return Ok((x, None)) };
+        let h = linear.forward(p, x.view())?;
+        let a = activation.forward(&h)?;
+        let (y, of_norm) = norm.forward(p, a.view())?;
+        Ok((y, Some(([x, h, a], of_norm))))
     }
 
     /// The parameters before the last layer, and those of the last layer, in f64.

@@ -167,22 +167,46 @@ impl Classifier {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let tokens = self.body.group_tokens();
-        let parts = in_groups(("classifier: ids", ids.len()), offsets, tokens, |range, offsets| {
-            self.logits_of_group(p, &ids[range], offsets)
-        })?;
-        let mut logits = Array2::from_elem((0, self.config.num_classes), T::ZERO);
-        for part in &parts {
-            logits.append(Axis(0), part.view()).expect("rows of logits have one length");
-        }
-        Ok(logits)
+        self.in_groups(ids, offsets, self.config.num_classes, |ids, offsets| {
+            Ok(self.head.forward(p, self.pooled(p, ids, offsets)?, Mode::Eval)?.0)
+        })
     }
 
-    fn logits_of_group<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+    /// The vector of each sequence that the last layer is given.
+    ///
+    /// # Shapes
+    /// `ids` (tokens,) in the sequences of `offsets` → vectors (sequences, width of the body).
+    ///
+    /// # Errors
+    /// If an id or a length is beyond the model's.
+    pub fn vectors<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        self.in_groups(ids, offsets, self.config.body.width(), |ids, offsets| {
+            self.head.vectors(p, self.pooled(p, ids, offsets)?)
+        })
+    }
+
+    /// Calls `f` for groups of sequences that stay in a core's cache, and joins the rows that it returns, `width` wide.
+    fn in_groups<T: Real>(
+        &self,
+        ids: &[u32],
+        offsets: &Offsets,
+        width: usize,
+        f: impl Fn(&[u32], &Offsets) -> Result<Array2<T>> + Sync,
+    ) -> Result<Array2<T>> {
+        let tokens = self.body.group_tokens();
+        let ids_of = ("classifier: ids", ids.len());
+        let parts = in_groups(ids_of, offsets, tokens, |range, offsets| f(&ids[range], offsets))?;
+        let mut rows = Array2::from_elem((0, width), T::ZERO);
+        for part in &parts {
+            rows.append(Axis(0), part.view()).expect("rows have one length");
+        }
+        Ok(rows)
+    }
+
+    fn pooled<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         let (x, _) = self.input.forward(p, Tokens::new(ids, offsets), Mode::Eval)?;
         let x = self.body.apply(p, x, offsets)?;
-        let (pooled, _) = self.config.pooling.forward(x.view(), offsets);
-        Ok(self.head.forward(p, pooled, Mode::Eval)?.0)
+        Ok(self.config.pooling.forward(x.view(), offsets).0)
     }
 
     /// The mean loss of a batch's labels, and its gradient, which is added to `grads` if it is finite.

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping
 
 from ._inputs import check_as_many, check_row, check_rows, is_none
 from ._labels import check_distinct, check_label, labels_of, own, sorted_classes
-from ._predictor import LEAST, Predictor, chunks
+from ._predictor import LEAST, Predictor, chunks, mean, weights_of
 
 # What a row's labels are where it may have several.
 _SETS = (list, tuple, set, frozenset)
@@ -38,9 +38,11 @@ class TextClassifier(Predictor):
         from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a model of your own,
             which ``fit(X, y, old=…)`` then trains further (without ``old``, one that was fine-tuned is an encoder to start from).
         freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
-            but the head; chosen from the data if absent.
+            but the head, which is then a logistic regression on the encoder's vectors; chosen from the data if absent.
         class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or
             a dictionary of classes and how many times as much as others. Without it rare classes count somewhat more.
+        optimize: ``"macro_f1"`` chooses answers for the mean F1 of the classes, by the validation rows: rare classes are answered more
+            often. Probabilities stay as they are. If absent, the answer is the most probable class.
         hierarchy: what stands between the names of labels that are paths in a tree, as ``"/"`` in ``A/B/C``; or ``"none"``. Told from
             the labels if absent.
         tune: search settings on the validation rows first: for a time, ``"30s"``, ``"10m"`` or ``"2h"``, training included, or for a number
@@ -66,6 +68,7 @@ class TextClassifier(Predictor):
 
     _estimator_type = "classifier"
     class_weight: str | Mapping[Any, float] | None = None
+    optimize: str | None = None
     hierarchy: str | None = None
     tune: str | int | None = None
     _tells = ("class", "labels")
@@ -113,6 +116,7 @@ class TextClassifier(Predictor):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
             of_task = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
+            of_task["optimize"] = self.optimize
             self._train(self.model, rows, pairs=pairs, old=before, **of_task, **self._of_run())
         except BaseException:
             self._forget()
@@ -143,6 +147,13 @@ class TextClassifier(Predictor):
             ValueError: a text is empty.
         """
         return self._probabilities(self._asked(X))
+
+    def predict_log_proba(self, X: Iterable[Any]) -> Any:
+        """The natural logarithms of :meth:`predict_proba`."""
+        import numpy
+
+        with numpy.errstate(divide="ignore"):
+            return numpy.log(self.predict_proba(X))
 
     def _probabilities(self, texts: list[str]) -> Any:
         import numpy
@@ -220,7 +231,7 @@ class TextClassifier(Predictor):
     def _least(self, *asked: Any) -> list[float | None]:
         """From which probability on each of ``classes_`` is an answer, where that was asked for."""
         model, several = self._model, self._model.thresholds is not None
-        if not several and model.answers([]) is not None:
+        if not several and model.has_tree():
             raise ValueError("threshold, precision_at_least: expected classes without a tree above them")
         least: list[float | None] = [None] * len(self.classes_)
         for what, given in zip(("threshold", "precision_at_least"), asked):
@@ -273,8 +284,8 @@ class TextClassifier(Predictor):
             for row, is_sure in enumerate(sure):
                 answers[row] = told[row] if is_sure else None
             return answers
-        if model.answers([]) is not None:
-            raise ValueError("abstain: expected classes without a tree above them; `chumoku predict --abstain` answers down to a level")
+        if model.has_tree():
+            raise ValueError("abstain: expected classes without a tree above them, got a tree: predict without it, which answers from the top down")
         bounds = model.bounds(level)
         if bounds is None:
             raise ValueError(
@@ -283,24 +294,29 @@ class TextClassifier(Predictor):
             )
         probabilities = self._probabilities(texts)
         known = [share for part in chunks(texts) for share in model.known(part)]
-        is_sure = (probabilities.max(1, initial=0) >= bounds[0]) & (numpy.asarray(known, numpy.float32) >= bounds[1])
+        place = numpy.argsort(self._order)
+        own_answers = model.answers(probabilities[:, place].tolist())
+        best = probabilities.argmax(1) if own_answers is None else place[numpy.asarray(own_answers, int)]
+        sureness = probabilities[numpy.arange(len(best)), best]
+        is_sure = (sureness >= bounds[0]) & (numpy.asarray(known, numpy.float32) >= bounds[1])
         answers = numpy.empty(len(is_sure), object)
         for row in is_sure.nonzero()[0]:
-            answers[row] = own(self.classes_[probabilities[row].argmax()])
+            answers[row] = own(self.classes_[best[row]])
         return answers
 
-    def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
-        """The share of texts whose most probable class is their label, or all of whose labels are those predicted."""
-        import numpy
+    def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:
+        """The share of texts whose most probable class is their label, or all of whose labels are those predicted.
 
+        With ``sample_weight`` each text counts as much as its weight says.
+        """
         labels = self._as_answered(labels_of(y))
         found = self.predict(X)
         if self._model.thresholds is not None and not self._is_indicator:
             check_as_many(found, labels, "a list of labels")
-            return float(numpy.mean([set(a) == set(b) for a, b in zip(found, labels)])) if labels else float("nan")
+            return mean([set(a) == set(b) for a, b in zip(found, labels)], sample_weight)
         check_as_many(found, labels, "a label")
         found = found.tolist() if self._is_indicator else found
-        return float(numpy.mean([a == b for a, b in zip(found, labels)])) if labels else float("nan")
+        return mean([a == b for a, b in zip(found, labels)], sample_weight)
 
     def _as_answered(self, labels: list) -> list:
         """Labels that stand in a tree as the model tells them: with the labels above them, without white space around names."""
@@ -338,11 +354,8 @@ class TextClassifier(Predictor):
 
 def _sets(y: Any, labels: list[Any]) -> tuple[list[Any], bool]:
     """The labels of rows, and whether they were scikit-learn's indicators: a column for each label, whose name is its number."""
-    # Of arrays of two dimensions a column alone is as one dimension.
-    columns = y.shape[1] if getattr(y, "ndim", 1) == 2 else 0
-    if columns == 1:
-        return [row[0] for row in labels], False
-    if columns > 1:
+    # (`labels_of` has turned a single column into labels.)
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
         return [[i for i, holds in enumerate(row) if holds] for row in labels], True
     return labels, False
 

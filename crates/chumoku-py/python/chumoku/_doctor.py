@@ -9,7 +9,7 @@ import tempfile
 from typing import Any, Iterable
 
 from . import _chumoku, _files
-from ._inputs import check_as_many, is_none, listed, texts_or_pairs
+from ._inputs import check_as_many, check_least, is_none, listed, texts_or_pairs
 from ._predictor import written
 
 
@@ -108,8 +108,7 @@ def doctor(
     Raises:
         ValueError: there are too few rows or classes.
     """
-    if folds < 2:
-        raise ValueError(f"folds: expected a whole number from 2 on, got {folds!r}")
+    folds, seed = check_least("folds", folds, 2), check_least("seed", seed, 0)
     with tempfile.TemporaryDirectory(prefix="chumoku-") as place:
         folder = pathlib.Path(place)
         pairs = _write(folder / "rows.jsonl", X, y)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import sys
 from typing import Any, Iterable, NamedTuple
 
 from . import _chumoku
-from ._estimator import Parameters
+from ._estimator import Parameters, computed
 from ._inputs import check_text, texts_of
 from ._pages import Explanation
 from ._predictor import chunks
+
+# The forms that `transform` returns.
+_OUTPUTS = ("default", "pandas", "polars")
 
 # Texts that become vectors at a time: enough to be sorted by length.
 _CHUNK = 512
@@ -72,14 +76,49 @@ class Embedder(Parameters):
             TypeError: a row is no text.
             ValueError: the folder is no encoder, or has no such prompt.
         """
+        return self._as_asked(X, self._vectors(X, self.prompt))
+
+    def encode(self, X: Iterable[str]) -> Any:
+        """sentence-transformers' name for :meth:`transform`; always an array."""
         return self._vectors(X, self.prompt)
 
-    encode = transform
-    """sentence-transformers' name for the same."""
+    def set_output(self, *, transform: str | None = None) -> Embedder:
+        """Sets the form that :meth:`transform` returns, as scikit-learn's method of that name.
+
+        Args:
+            transform: ``"pandas"`` or ``"polars"`` for a table with named columns, ``"default"`` for an array; ``None`` changes nothing.
+        """
+        if transform is not None:
+            if transform not in _OUTPUTS:
+                raise ValueError(f"transform: expected one of {', '.join(_OUTPUTS)}, got {transform!r}")
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _as_asked(self, x: Any, vectors: Any) -> Any:
+        """Vectors in the form set by `set_output`, or else by scikit-learn's configuration."""
+        sklearn = sys.modules.get("sklearn")
+        usual = "default" if sklearn is None else sklearn.get_config().get("transform_output", "default")
+        kind = self.__dict__.get("_sklearn_output_config", {}).get("transform", usual)
+        if kind == "default":
+            return vectors
+        names = self.get_feature_names_out().tolist()
+        if kind == "polars":
+            import polars
+
+            return polars.DataFrame(vectors, schema=names, orient="row")
+        import pandas
+
+        index = getattr(x, "index", None)
+        return pandas.DataFrame(vectors, columns=names, index=None if callable(index) else index)
+
+    @computed
+    def n_features_in_(self) -> int:
+        """The number of columns that it reads: one."""
+        return 1
 
     def fit_transform(self, X: Iterable[str], y: Any = None) -> Any:
         """The vectors of texts, as :meth:`transform`."""
-        return self.transform(X)
+        return self.fit(X).transform(X)
 
     def nearest(self, queries: Iterable[str], corpus: Iterable[str], *, top: int = 10) -> list[list[Nearest]]:
         """For each query the texts of ``corpus`` that are most like it, nearest first, by cosine; every one is compared.

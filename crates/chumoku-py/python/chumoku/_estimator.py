@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import html
+import inspect
 import json
 import os
 import pathlib
 import sys
 import tempfile
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 from . import _chumoku, _files, _progress
+from ._inputs import check_least
 
 # What a model folder holds beside the model: a run's, not the model's.
 _OF_THE_RUN = ("log.jsonl", "tune.jsonl", ".chumoku-lock", "checkpoints")
 
 # What a fitted estimator has that one to be fitted has not.
 _OF_A_MODEL = ("metrics_", "classes_", "_model", "_folder", "_stamps", "_files", "_named", "_order", "_is_indicator")
+# How often a folder is read whose files change meanwhile.
+_ATTEMPTS = 5
+
+
+# Methods whose arguments scikit-learn's metadata routing passes on.
+_ROUTED = ("fit", "predict", "score", "transform")
+
+# Attributes that a clone copies beside the parameters.
+_CLONED = ("_requests", "_sklearn_output_config")
+
+
+def _routable(method: Any) -> list[str]:
+    """The arguments of a method beside X and y."""
+    if method is None:
+        return []
+    return [name for name in inspect.signature(method).parameters if name not in ("X", "y", "texts")]
 
 
 class NotFittedError(ValueError, AttributeError):
     """Raised where a model is asked before it was fitted or loaded."""
+
+
+class computed:  # noqa: N801
+    """An attribute that is computed unless it was set. (scikit-learn's `validate_data` sets it, which a property refuses.)"""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else self.function(instance)
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -43,8 +73,42 @@ class Parameters:
             setattr(self, name, value)
         return self
 
+    def get_metadata_routing(self) -> Any:
+        """Returns the arguments that each method requests, for scikit-learn's metadata routing."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        requests, asked = MetadataRequest(owner=type(self).__name__), self.__dict__.get("_requests", {})
+        for method in _ROUTED:
+            for name in _routable(getattr(self, method, None)):
+                getattr(requests, method).add_request(param=name, alias=asked.get(method, {}).get(name))
+        return requests
+
+    def set_fit_request(self, **arguments: bool | str | None) -> Any:
+        """Requests arguments of :meth:`fit` from scikit-learn's tools: ``old=True``."""
+        return self._request("fit", arguments)
+
+    def set_predict_request(self, **arguments: bool | str | None) -> Any:
+        """Requests arguments of ``predict`` from scikit-learn's tools: ``abstain=True``."""
+        return self._request("predict", arguments)
+
+    def set_score_request(self, **arguments: bool | str | None) -> Any:
+        """Requests arguments of ``score`` from scikit-learn's tools: ``sample_weight=True``."""
+        return self._request("score", arguments)
+
+    def _request(self, method: str, arguments: dict[str, bool | str | None]) -> Any:
+        known = _routable(getattr(self, method, None))
+        for name in arguments:
+            if name not in known:
+                raise TypeError(f"{method}: expected arguments among {', '.join(known) or 'none'}, got {name!r}")
+        requests = self.__dict__.setdefault("_requests", {})
+        requests[method] = requests.get(method, {}) | arguments
+        return self
+
     def __sklearn_clone__(self) -> Any:
-        return type(self)(**self.get_params())
+        made = type(self)(**self.get_params())
+        # scikit-learn's own clone copies these too.
+        made.__dict__ |= {name: copy.deepcopy(self.__dict__[name]) for name in _CLONED if name in self.__dict__}
+        return made
 
     def __repr__(self) -> str:
         usual = {field.name: field.default for field in dataclasses.fields(self)}
@@ -71,7 +135,7 @@ class Estimator(Parameters):
         if strange:
             raise ValueError(f"saving to {folder}: expected a new folder or an older model, found {', '.join(sorted(strange)[:3])}")
         for name, content in files.items():
-            _files.write(folder / name, content)
+            _files.write(folder / name, content, own=True)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], **parameters: Any) -> Any:
@@ -92,7 +156,7 @@ class Estimator(Parameters):
         """Trains on rows, as the command does, and reads the folder that is written."""
         with contextlib.ExitStack() as stack:
             place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chumoku-")))
-            wish = self.get_params()
+            wish = self._checked()
             out = pathlib.Path(wish["out"]) if wish["out"] is not None else place / "model"
             file = _write(place / "rows.jsonl", rows)
             old = of_the_task.pop("old", None)
@@ -101,7 +165,7 @@ class Estimator(Parameters):
             progress = stack.enter_context(_progress.listener(wish["progress"]))
             names = ("epochs", "seed", "precision", "tokens", "from_pretrained", "freeze", "lora", "resume")
             run = {name: wish.get(name) for name in names}
-            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None}
+            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None, "optimize": None}
             run |= {"folds": None, "settings": None} | of_the_task
             run["resume"] = bool(run["resume"])
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])
@@ -116,15 +180,43 @@ class Estimator(Parameters):
             if self.out is None:
                 self._files = self._content()
 
+    def _checked(self) -> dict[str, Any]:
+        """Returns the parameters after checking their types."""
+        wish = self.get_params()
+        for name, least in (("epochs", 1), ("seed", 0), ("lora", 1), ("folds", 2)):
+            if wish.get(name) is not None or name == "seed":
+                wish[name] = check_least(name, wish.get(name), least)
+        for name in ("model", "precision", "tokens", "hierarchy"):
+            x = wish.get(name)
+            if not isinstance(x, str) and (x is not None or name == "model" and name in wish):
+                raise TypeError(f"{name}: expected a text, got {type(x).__name__} {x!r:.40}")
+        for name in ("from_pretrained", "out"):
+            x = wish.get(name)
+            if x is not None and not isinstance(x, (str, os.PathLike)):
+                raise TypeError(f"{name}: expected a path, got {type(x).__name__} {x!r:.40}")
+        return wish
+
+    @computed
+    def n_features_in_(self) -> int:
+        """The number of columns that the model reads: one."""
+        self._fitted()
+        return 1
+
     def _read(self, folder: pathlib.Path) -> None:
-        self._model = self._open(folder)
-        self._folder = folder.absolute()
-        self._stamps = _stamps(folder)
-        self._files = None
-        try:
-            self.metrics_ = json.loads((folder / "metrics.json").read_bytes())
-        except FileNotFoundError:
-            self.metrics_ = None
+        # The model is read as one. What is read beside it is of the same model if no file changed meanwhile.
+        for _ in range(_ATTEMPTS):
+            stamps = _stamps(folder) if folder.is_dir() else {}
+            model = self._open(folder)
+            try:
+                metrics = json.loads((folder / "metrics.json").read_bytes())
+            except FileNotFoundError:
+                metrics = None
+            if _stamps(folder) == stamps:
+                break
+        else:
+            raise ValueError(f"{folder}: the model folder changed each time that it was read: load it again later")
+        self._model, self._folder, self._stamps = model, folder.absolute(), stamps
+        self._files, self.metrics_ = None, metrics
 
     def _forget(self) -> None:
         for name in _OF_A_MODEL:
@@ -215,8 +307,14 @@ def _not_fitted() -> type[NotFittedError]:
 
 def _stamps(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
     """The files of a model, and when they were written."""
-    files = (path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in _OF_THE_RUN)
-    return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+    stamps = {}
+    for path in sorted(folder.iterdir()):
+        # Another model may be taking the place of this one.
+        with contextlib.suppress(FileNotFoundError):
+            found = path.stat()
+            if path.is_file() and path.name not in _OF_THE_RUN:
+                stamps[path.name] = (found.st_size, found.st_mtime_ns)
+    return stamps
 
 
 __all__ = ["NotFittedError"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
 from typing import Any, Literal, Sequence
 
@@ -60,8 +61,8 @@ def attention(
         query_offsets, key_offsets: where packed sequences begin and the last ends: 0, …, tokens.
         dropout: the share of weights that is dropped.
         seed: of dropout; the same seed drops the same weights. Without it the library's own generator is asked.
-        precision: how exact float32 products are; ``None`` follows ``torch.get_float32_matmul_precision()`` for tensors,
-            and is ``"highest"`` for arrays.
+        precision: how exact float32 products are; ``None`` follows PyTorch's setting for tensors
+            (``torch.backends.fp32_precision``, ``torch.set_float32_matmul_precision``), and is ``"highest"`` for arrays.
         return_lse, return_weights, statistics: what to return beside the output. Statistics are ``"mass"``,
             ``"entropy"`` and ``"top:8"`` (or another number of keys), which need no array of queries × keys.
 
@@ -122,8 +123,8 @@ def scaled_dot_product_attention(
         query: (…, heads, queries, width)
         key: (…, key heads, keys, width)
         value: (…, key heads, keys, value width)
-        attn_mask: booleans (True may be attended to), or numbers of the type of ``query``, which are added to the scores;
-            broadcasts to (…, heads, queries, keys).
+        attn_mask: booleans (True may be attended to), or numbers of the type of ``query`` or float32, which are added to the
+            scores; broadcasts to (…, heads, queries, keys).
         dropout_p: the share of weights that is dropped, in evaluation too: pass 0 there.
         is_causal: the first query sees the first key alone, the second the first two, and so on.
         scale: the factor on scores, 1/√width unless it is given.
@@ -147,11 +148,16 @@ def _whole(what: str, numbers: Any) -> list[int] | None:
         return None
     if hasattr(numbers, "tolist"):
         numbers = numbers.tolist()
-    numbers = list(numbers)
+    found = []
     for n in numbers:
-        if not isinstance(n, int) or n < 0:
+        try:
+            whole = operator.index(n)
+        except TypeError:
+            whole = -1
+        if isinstance(n, bool) or whole < 0:
             raise ValueError(f"{what}: expected whole numbers from 0 on, got {n!r}")
-    return numbers
+        found.append(whole)
+    return found
 
 
 __all__ = ["AttentionResult", "attention", "scaled_dot_product_attention"]

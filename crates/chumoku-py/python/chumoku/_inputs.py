@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from typing import Any, Mapping
+
+
+def names_of(x: Any) -> list | None:
+    """Returns the names of a table's columns, or None if it is no table."""
+    if isinstance(x, Mapping):
+        return list(x)
+    names = getattr(x, "column_names", None)
+    names = getattr(x, "columns", None) if names is None else names
+    return None if names is None or callable(names) else list(names)
+
+
+def only_column(x: Any) -> Any:
+    """Returns the only column of a table or of an array of shape (n, 1). Returns everything else as it is."""
+    names = names_of(x)
+    if names is not None and len(names) == 1:
+        return x[names[0]]
+    shape = getattr(x, "shape", None)
+    return x[:, 0] if names is None and isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1 else x
 
 
 def listed(x: Any) -> list:
-    """A list of whatever holds texts or labels: lists, arrays, columns of tables."""
+    """A list of whatever holds texts or labels: lists, arrays, columns of tables, tables of one column."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"expected several texts, got one {type(x).__name__}: put it into a list")
-    if isinstance(x, dict) or hasattr(x, "columns") and not hasattr(x, "to_pylist"):
+    x = only_column(x)
+    if names_of(x) is not None:
         raise TypeError(f"expected a list or a column, got a whole {type(x).__name__}: name one of its columns")
     if x is None or getattr(x, "ndim", 1) == 0:
         raise TypeError(f"expected a list or a column, got {type(x).__name__}")
@@ -86,6 +106,12 @@ def check_as_many(texts: list, others: list, what: str) -> None:
         raise ValueError(f"expected {what} for each of {len(texts)} texts, got {len(others)}")
 
 
-def check_least(name: str, x: int, least: int) -> None:
-    if not isinstance(x, int) or x < least:
+def check_least(name: str, x: Any, least: int) -> int:
+    """Returns an integer of Python after checking that the number is whole and not below `least`."""
+    try:
+        whole = least - 1 if isinstance(x, bool) else operator.index(x)
+    except TypeError:
+        whole = least - 1
+    if not least <= whole < 1 << 64:
         raise ValueError(f"{name}: expected a whole number from {least} on, got {x!r}")
+    return whole

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any, Iterable
 
-from ._inputs import listed
+from ._inputs import listed, only_column
 
 
 def labels_of(y: Any) -> list:
     """A list of labels, each as it was given; those of arrays as Python has them, but times as NumPy has them."""
+    y = only_column(y)
     if getattr(getattr(y, "dtype", None), "kind", None) in ("M", "m"):
         import numpy
 

@@ -113,8 +113,8 @@ def scaled_dot_product_attention(
     q, k, v = (numpy.broadcast_to(x, leading + x.shape[-inner:]) for x in (q, k, v))
     shape = q.shape
     mask = None if attn_mask is None else to_numpy("attn_mask", attn_mask)
-    if mask is not None and mask.dtype != numpy.bool_ and mask.dtype != q.dtype:
-        raise ValueError(f"attn_mask: expected bool or {q.dtype} as of query, got {mask.dtype}")
+    if mask is not None and mask.dtype not in (numpy.bool_, numpy.float32, q.dtype):
+        raise ValueError(f"attn_mask: expected bool, float32 or {q.dtype} as of query, got {mask.dtype}")
     if mask is not None and rank > 4:
         mask = numpy.broadcast_to(mask, shape[:-1] + (k.shape[-2],))
         mask = mask.reshape(-1, *mask.shape[-3:])

@@ -6,6 +6,8 @@ import functools
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
+from torch.utils.flop_counter import register_flop_formula
 
 from . import _chumoku
 
@@ -47,6 +49,8 @@ def _readable(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | N
     """A mask as the kernels read it: booleans, or numbers of the type of sums."""
     if mask is None or mask.dtype in (torch.bool, _sums(dtype)):
         return mask
+    if not mask.is_floating_point():
+        raise TypeError(f"mask: expected booleans, or numbers to add to scores, got {mask.dtype}")
     if not mask.requires_grad:
         # Once for what broadcasts without memory: converting would write all of it.
         for axis in range(mask.dim()):
@@ -70,6 +74,14 @@ _LIBRARY.define(
     "Tensor log_sum_exp, Tensor d_output, Tensor? d_log_sum_exp, bool wants_mask, bool wants_sinks, "
     "str settings) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
+_LIBRARY.define(
+    "attention_weights(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, str settings) -> Tensor"
+)
+_LIBRARY.define(
+    "attention_statistics(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? sinks, Tensor? seed, str settings, "
+    "bool mass, bool entropy, int top) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+
 
 @functools.lru_cache(maxsize=256)
 def _plan_of(settings: str, seed: int, precision: str, threads: int) -> Any:
@@ -83,9 +95,7 @@ def _settings(options: dict) -> str:
     parts = []
     for name, x in options.items():
         if isinstance(x, (list, tuple)):
-            x = ",".join(["" if number is None else f"{number}" for number in x])
-            if x:
-                parts.append(f"{name}={x}")
+            parts.append(f"{name}=" + ",".join(["" if number is None else f"{number}" for number in x]))
         elif x is not None and x is not False:
             parts.append(f"{name}={x}")
     return ";".join(parts)
@@ -103,9 +113,9 @@ def _options(settings: str) -> dict:
         elif name == "window":
             options[name] = tuple(int(number) if number else None for number in x.split(","))
         elif name == "alibi":
-            options[name] = [float(slope) for slope in x.split(",")]
+            options[name] = [float(slope) for slope in x.split(",") if slope]
         elif name.endswith(("lengths", "offsets")):
-            options[name] = [int(number) for number in x.split(",")]
+            options[name] = [int(number) for number in x.split(",") if number]
         else:
             options[name] = True if x == "True" else x
     return options
@@ -118,7 +128,19 @@ def _is_packed(settings: str) -> bool:
 def _plan(seed: torch.Tensor | None, settings: str) -> Any:
     """The settings of the operators as the module's options."""
     seed = 0 if seed is None else int(seed)
-    return _plan_of(settings, seed, torch.get_float32_matmul_precision(), torch.get_num_threads())
+    return _plan_of(settings, seed, _precision(), torch.get_num_threads())
+
+
+_PRECISIONS = {"tf32": "high", "bf16": "medium"}
+# Reads the precision of matrix products on the CPU. `torch.set_float32_matmul_precision` sets it too. PyTorch before 2.9 lacks it.
+_fp32_precision = getattr(torch._C, "_get_fp32_precision_getter", None)
+
+
+def _precision() -> str:
+    """Returns the precision of float32 products that PyTorch is set to."""
+    if _fp32_precision is None:
+        return torch.get_float32_matmul_precision()
+    return _PRECISIONS.get(_fp32_precision("mkldnn", "matmul"), "highest")
 
 
 def _gomp_parallel() -> int:
@@ -179,19 +201,24 @@ def _backward_cpu(
     query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, settings
 ):
     results = _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
+    wanted = (*results[:3], results[3] if wants_mask else None, results[4] if wants_sinks else None)
+    _backward_rows(query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wanted, settings)
+    return results
+
+
+def _backward_rows(query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, results, settings):
+    """Writes the gradients of query, key and value, and of mask and sinks unless they are None, into results of any strides."""
     query, key, value, output, d_output = (_rows(x) for x in (query, key, value, output, d_output))
     # Rows of gradients are written side by side.
-    written = [x if x.stride(-1) == 1 or x.shape[-1] <= 1 else torch.empty(x.shape, dtype=x.dtype) for x in results[:3]]
+    written = [x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.new_empty(x.shape) for x in results[:3]]
     d_log_sum_exp = None if d_log_sum_exp is None else d_log_sum_exp.contiguous()
     reads = (query, key, value, mask, sinks, output, log_sum_exp, d_output, d_log_sum_exp)
-    wanted = (results[3] if wants_mask else None, results[4] if wants_sinks else None)
     _chumoku.attention_backward(
-        _plan(seed, settings), *(_memory(x) for x in reads), *(_memory(x) for x in written), *(_memory(x) for x in wanted)
+        _plan(seed, settings), *(_memory(x) for x in reads), *(_memory(x) for x in written), *(_memory(x) for x in results[3:])
     )
     for result, x in zip(results, written):
         if result is not x:
             result.copy_(x)
-    return results
 
 
 def _backward_meta(
@@ -200,20 +227,75 @@ def _backward_meta(
     return _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks)
 
 
+def _weights_cpu(query, key, value, mask, sinks, seed, settings):
+    query, key, value = _rows(query), _rows(key), _rows(value)
+    weights = _weights_meta(query, key, value, mask, sinks, seed, settings)
+    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
+    _chumoku.attention_weights(_plan(seed, settings), *reads, _memory(weights))
+    return weights
+
+
+def _weights_meta(query, key, value, mask, sinks, seed, settings):
+    return query.new_empty(*query.shape[:3], key.shape[2], dtype=_sums(query.dtype))
+
+
+def _statistics_cpu(query, key, value, mask, sinks, seed, settings, mass, entropy, top):
+    query, key, value = _rows(query), _rows(key), _rows(value)
+    found = _statistics_meta(query, key, value, mask, sinks, seed, settings, mass, entropy, top)
+    reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
+    wanted = (x if is_wanted else None for x, is_wanted in zip(found, (mass, entropy, top, top)))
+    _chumoku.attention_statistics(_plan(seed, settings), *reads, *(_memory(x) for x in wanted))  # type: ignore[call-arg]
+    return found
+
+
+def _statistics_meta(query, key, value, mask, sinks, seed, settings, mass, entropy, top):
+    (b, h, n, _), s, sums = query.shape, key.shape[2], _sums(query.dtype)
+    return (
+        query.new_empty((b, h, s) if mass else 0, dtype=sums),
+        query.new_empty((b, h, n) if entropy else 0, dtype=sums),
+        query.new_empty((b, h, n, top) if top else 0, dtype=torch.int64),
+        query.new_empty((b, h, n, top) if top else 0, dtype=sums),
+    )
+
+
 class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, query, key, value, mask, sinks, seed, settings):
-        with torch._C._AutoDispatchBelowAutograd():
-            output, log_sum_exp = _OP(query, key, value, mask, sinks, seed, settings)
-        ctx.save_for_backward(query, key, value, mask, sinks, seed, output, log_sum_exp)
-        ctx.settings = settings
-        ctx.set_materialize_grads(False)
-        return output, log_sum_exp
+    generate_vmap_rule = True
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    def forward(query, key, value, mask, sinks, seed, settings):
+        with torch._C._AutoDispatchBelowAutograd():
+            return _OP(query, key, value, mask, sinks, seed, settings)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.settings = inputs
+        ctx.save_for_backward(*tensors, *output)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
     def backward(ctx, d_output, d_log_sum_exp):
         return _of_saved(ctx, d_output, d_log_sum_exp)
+
+
+class _Gradients(torch.autograd.Function):
+    """The gradients of a call under `create_graph`, which have no derivative.
+
+    `once_differentiable` returns wrong second derivatives if the gradient of the output needs none itself.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(backward, *inputs):
+        return backward(*inputs)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise NotImplementedError("chumoku::attention has no second derivative: derivative for its backward is not implemented")
 
 
 def _of_saved(ctx, d_output, d_log_sum_exp):
@@ -226,38 +308,65 @@ def _of_saved(ctx, d_output, d_log_sum_exp):
     wants_mask, wants_sinks = ctx.needs_input_grad[3], ctx.needs_input_grad[4]
     # The graph of gradients may be compiled where that of values was not.
     is_direct = not torch.compiler.is_compiling() and _is_direct(*saved, d_output, d_log_sum_exp)
-    d_query, d_key, d_value, d_mask, d_sinks = (_backward_cpu if is_direct else _OP_BACKWARD)(
+    backward = _backward_cpu if is_direct else _OP_BACKWARD
+    if torch.is_grad_enabled():
+        backward = functools.partial(_Gradients.apply, backward)
+    d_query, d_key, d_value, d_mask, d_sinks = backward(
         query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, wants_mask, wants_sinks, ctx.settings
     )
     return d_query, d_key, d_value, d_mask if wants_mask else None, d_sinks if wants_sinks else None, None, None
 
 
 def _attention_autograd(query, key, value, mask, sinks, seed, settings):
+    if forward_ad._current_level >= 0 and any(_has_tangent(x) for x in (query, key, value, mask, sinks)):
+        raise NotImplementedError(
+            "chumoku::attention has no forward-mode derivative: use torch.nn.functional.scaled_dot_product_attention within "
+            "torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)"
+        )
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (query, key, value, mask, sinks)):
         return _Attention.apply(query, key, value, mask, sinks, seed, settings)
     with torch._C._AutoDispatchBelowAutograd():
         return _OP(query, key, value, mask, sinks, seed, settings)
 
 
+def _has_tangent(x: torch.Tensor | None) -> bool:
+    return x is not None and forward_ad.unpack_dual(x).tangent is not None
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The same past PyTorch's dispatcher, which is called twice for an operator in Python, where that can make no difference.
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+# Keys of tensors that the dispatcher hands to the kernel as they are: no lazy negation, no other device, no wrapper.
+with torch.inference_mode():
+    _OF_INFERENCE = torch.empty(0, device="cpu")
+_KEYS = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in (torch.empty(0, device="cpu"), _OF_INFERENCE))
 _FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16))
 
 
 def _is_direct(*tensors: torch.Tensor | None) -> bool:
     """Whether these are tensors with numbers in memory, and nobody looks on: no mode, transformation, trace or profile."""
     for x in tensors:
-        if x is not None and (type(x) not in _PLAIN or not x.is_cpu):
+        if x is not None and (type(x) not in _PLAIN or torch._C._dispatch_keys(x).raw_repr() not in _KEYS):
             return False
     return not (
-        torch._C._len_torch_dispatch_stack()
+        forward_ad._current_level >= 0
+        or torch._C._len_torch_dispatch_stack()
         or torch._C._is_torch_function_mode_enabled()
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._get_tracing_state() is not None
         or torch.autograd.profiler._is_profiler_enabled
     )
+
+
+def _check_dense(**tensors: torch.Tensor | None) -> None:
+    for what, x in tensors.items():
+        if x is not None and (x.is_nested or x.layout != torch.strided):
+            kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+            raise TypeError(
+                f"{what}: expected a dense tensor, got a {kind} one: pad it and give key_lengths to chumoku.attention, or join its "
+                "sequences and give query_offsets and key_offsets"
+            )
 
 
 def _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp):
@@ -291,7 +400,6 @@ class _DirectAttention(torch.autograd.Function):
         return output, log_sum_exp
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, d_output, d_log_sum_exp):
         return _of_saved(ctx, d_output, d_log_sum_exp)
 
@@ -299,7 +407,13 @@ class _DirectAttention(torch.autograd.Function):
 def _call(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp=True):
     """The operator, by the shortest way."""
     # (What is compiled takes the operator, and asks nothing else.)
-    if torch.compiler.is_compiling() or not _is_direct(query, key, value, mask, sinks):
+    if torch.compiler.is_compiling():
+        return _OP(query, key, value, mask, sinks, seed, settings)
+    if not _is_direct(query, key, value, mask, sinks):
+        _check_dense(query=query, key=key, value=value, mask=mask, sinks=sinks)
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            # `torch.func` transforms functions with gradients, not the operator.
+            return _Attention.apply(query, key, value, mask, sinks, seed, settings)
         return _OP(query, key, value, mask, sinks, seed, settings)
     if torch.is_grad_enabled() and (
         query.requires_grad
@@ -319,5 +433,41 @@ _LIBRARY.impl("attention", _attention_meta, "Meta")
 _LIBRARY.impl("attention", _attention_autograd, "Autograd")
 _LIBRARY.impl("attention_backward", _backward_cpu, "CPU")
 _LIBRARY.impl("attention_backward", _backward_meta, "Meta")
+_LIBRARY.impl("attention_weights", _weights_cpu, "CPU")
+_LIBRARY.impl("attention_weights", _weights_meta, "Meta")
+_LIBRARY.impl("attention_statistics", _statistics_cpu, "CPU")
+_LIBRARY.impl("attention_statistics", _statistics_meta, "Meta")
 _OP = torch.ops.chumoku.attention.default
 _OP_BACKWARD = torch.ops.chumoku.attention_backward.default
+_OP_WEIGHTS = torch.ops.chumoku.attention_weights.default
+_OP_STATISTICS = torch.ops.chumoku.attention_statistics.default
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Floating-point operations as PyTorch counts those of its own function. Masks do not reduce them.
+
+
+def _flops(query, key, value, settings: str, of_width: int, of_values: int) -> int:
+    """Counts `of_width` products as wide as the query and `of_values` as wide as the value for each pair of query and key."""
+    options = _options(settings)
+    if _is_packed(settings):
+        lengths = [[end - start for start, end in zip(x, x[1:])] for x in (options["query_offsets"], options["key_offsets"])]
+        pairs = query[1] * sum(n * s for n, s in zip(*lengths))
+    else:
+        pairs = query[0] * query[1] * query[2] * key[2]
+    return 2 * pairs * (of_width * query[-1] + of_values * value[-1])
+
+
+@register_flop_formula(torch.ops.chumoku.attention)
+def _forward_flops(query, key, value, mask, sinks, seed, settings, *, out_shape=None) -> int:
+    return _flops(query, key, value, settings, 1, 1)
+
+
+@register_flop_formula(torch.ops.chumoku.attention_backward)
+def _backward_flops(query, key, value, mask, sinks, seed, output, lse, d_output, d_lse, a, b, settings, *, out_shape=None) -> int:
+    return _flops(query, key, value, settings, 3, 2)
+
+
+@register_flop_formula([torch.ops.chumoku.attention_weights, torch.ops.chumoku.attention_statistics])
+def _weights_flops(query, key, value, mask, sinks, seed, settings, *arguments, out_shape=None) -> int:
+    return _flops(query, key, value, settings, 1, 0)

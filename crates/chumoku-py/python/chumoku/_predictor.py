@@ -11,10 +11,10 @@ import warnings
 from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequence
 
 from . import _chumoku, _files
-from ._estimator import Estimator
-from ._inputs import check_as_many, check_least, check_rows, texts_or_pairs
+from ._estimator import Estimator, computed
+from ._inputs import check_as_many, check_rows, listed, names_of, texts_or_pairs
 from ._pages import Explanation
-from ._tables import Rows, asked, names_of, read
+from ._tables import Rows, asked, read
 
 # Texts that are read at a time: enough to be sorted by length, few enough for Ctrl-C to be heard. And their characters.
 CHUNK = 4096
@@ -142,8 +142,6 @@ class Predictor(Estimator):
         settings = self.settings
         if isinstance(settings, Mapping):
             settings = ",".join(f"{name}={x}" for name, x in settings.items())
-        if self.folds is not None:
-            check_least("folds", self.folds, 2)
         return {"columns": asked(self.columns), "folds": self.folds, "settings": settings or None}
 
     def __sklearn_tags__(self) -> Any:
@@ -151,6 +149,12 @@ class Predictor(Estimator):
         tags.input_tags.one_d_array = not self.columns
         tags.input_tags.two_d_array = bool(self.columns)
         return tags
+
+    @computed
+    def n_features_in_(self) -> int:
+        """The number of columns that the model reads: one or two of texts, and the feature columns."""
+        model = self._fitted()
+        return (2 if model.reads_pairs else 1) + len(model.columns)
 
     def _loaded(self, folder: pathlib.Path) -> Any:
         model = _chumoku.Classifier.load(folder)
@@ -179,6 +183,27 @@ def chunks(texts: list[str], most: int = CHUNK) -> Iterator[list[str]]:
         yield part
 
 
+def weights_of(sample_weight: Any, rows: int) -> Any:
+    """Returns the weight of each row; 1 by default."""
+    import numpy
+
+    if sample_weight is None:
+        return numpy.ones(rows)
+    weights = numpy.asarray(listed(sample_weight), float)
+    if weights.shape != (rows,):
+        raise ValueError(f"sample_weight: expected a number for each of {rows} texts, got shape {weights.shape}")
+    if not (numpy.isfinite(weights).all() and (weights >= 0).all() and (weights.sum() > 0 or not rows)):
+        raise ValueError("sample_weight: expected finite numbers from 0 on, of which one is above 0")
+    return weights
+
+
+def mean(values: list, sample_weight: Any) -> float:
+    """Returns the weighted mean of values, or NaN if there are none."""
+    import numpy
+
+    return float(numpy.average(values, weights=weights_of(sample_weight, len(values)))) if values else float("nan")
+
+
 def _warn(text: str) -> None:
     """Warns at the line that called this package."""
     level, frame = 2, sys._getframe(1)
@@ -187,4 +212,4 @@ def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=level)
 
 
-__all__ = ["LEAST", "Predictor", "chunks", "written"]
+__all__ = ["LEAST", "Predictor", "chunks", "mean", "weights_of", "written"]

@@ -8,7 +8,7 @@ import pathlib
 from typing import Any, Iterable
 
 from ._inputs import check_as_many, check_rows, listed
-from ._predictor import LEAST, Predictor, chunks
+from ._predictor import LEAST, Predictor, chunks, weights_of
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -98,10 +98,11 @@ class TextRegressor(Predictor):
         """
         return self._told(X)[:, 1:].copy()
 
-    def score(self, X: Iterable[Any], y: Iterable[float]) -> float:
+    def score(self, X: Iterable[Any], y: Iterable[float], sample_weight: Any = None) -> float:
         """R², the share of the variance of the numbers that is predicted: 1 if all are right, 0 for always their mean.
 
-        Of numbers that are all the same it is 1 if all are right, else 0; of fewer than two it is NaN.
+        Of numbers that are all the same it is 1 if all are right, else 0; of fewer than two it is NaN. With ``sample_weight`` each
+        text counts as much as its weight says.
         """
         import numpy
 
@@ -110,7 +111,9 @@ class TextRegressor(Predictor):
         check_as_many(found, truth, "a number")  # type: ignore[arg-type]
         if len(truth) < 2:
             return float("nan")
-        off, spread = ((found - truth) ** 2).sum(), ((truth - truth.mean()) ** 2).sum()
+        weights = weights_of(sample_weight, len(truth))
+        off = (weights * (found - truth) ** 2).sum()
+        spread = (weights * (truth - numpy.average(truth, weights=weights)) ** 2).sum()
         return float(1 - off / spread) if spread > 0 else float(not off)
 
     def _told(self, X: Iterable[Any]) -> Any:

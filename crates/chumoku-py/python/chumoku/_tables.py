@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, NamedTuple, Sequence
 
-from ._inputs import check_as_many, check_text, is_none
+from ._inputs import check_as_many, check_text, is_none, names_of
 from ._labels import labels_of
 
 _KINDS = ("number", "category", "date")
@@ -17,15 +17,6 @@ class Rows(NamedTuple):
     texts: list
     pairs: bool
     cells: list[list[str]]
-
-
-def names_of(x: Any) -> list | None:
-    """The names of a table's columns; None of what is no table."""
-    if isinstance(x, Mapping):
-        return list(x)
-    names = getattr(x, "column_names", None)
-    names = getattr(x, "columns", None) if names is None else names
-    return None if names is None or callable(names) else list(names)
 
 
 def asked(columns: Sequence[str] | str | None) -> list[tuple[str, str | None]]:

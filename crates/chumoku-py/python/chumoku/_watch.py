@@ -167,7 +167,7 @@ def collect(
 def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: int = 8) -> Iterator[Watch]:
     """Collects what every call of attention does, at any length: no array of queries × keys is made.
 
-    A model of transformers runs with ``attn_implementation="chumoku"`` inside. Of other models, calls of
+    A model of transformers runs with ``attn_implementation="chumoku"`` inside, if it has it. Of other models, calls of
     ``torch.nn.functional.scaled_dot_product_attention`` and ``torch.nn.MultiheadAttention`` are seen. Of attention code that a model
     has of its own, the softmax is seen whose result is multiplied by something; these weights, which the model makes, are kept. Each
     thread sees its own calls. Queries and keys are kept until the watch is let go of. What ``torch.compile`` has made, or makes
@@ -223,8 +223,16 @@ def _as_chumoku(model: torch.nn.Module) -> Iterator[None]:
         for config, implementation in before:
             config._attn_implementation = implementation
 
+    def enter() -> None:
+        before = states()
+        try:
+            model.set_attn_implementation(transformers.NAME)
+        except ValueError:
+            # The model has attention code of its own. Its softmax is seen.
+            leave(before)
+
     transformers.register()
-    with _while(id(model), states, lambda: model.set_attn_implementation(transformers.NAME), leave):
+    with _while(id(model), states, enter, leave):
         yield
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from . import _chumoku
 from ._arrays import AttentionResult, Statistics, top_count
-from ._operators import _FLOATS, _backward_cpu, _call, _memory, _plan, _read, _readable, _rows, _settings, _sums
+from ._operators import (
+    _FLOATS, _OP_STATISTICS, _OP_WEIGHTS, _backward_rows, _call, _check_dense, _memory, _plan, _read, _readable, _settings, _sums,
+)  # fmt: skip
 from ._watch import Watch, Watched, watch
 
 __all__ = ["Watch", "Watched", "activate", "deactivate", "explain", "is_active", "watch"]
@@ -25,15 +28,31 @@ def _seed(dropout: float, seed: int | None) -> torch.Tensor | None:
     """What dropout goes by: without a seed PyTorch's generator is asked, so that torch.manual_seed repeats it."""
     if not dropout:
         return None
-    return torch.randint(0, 2**63 - 1, ()) if seed is None else torch.tensor(seed, dtype=torch.int64)
+    if seed is None:
+        return torch.randint(0, 2**63 - 1, (), device="cpu")
+    return torch.tensor(seed, dtype=torch.int64, device="cpu")
 
 
-def _plain_settings(is_causal: bool, scale: float | None, dropout: float = 0.0) -> str:
+def _plain_settings(diagonal: str | None, scale: float | None, dropout: float = 0.0) -> str:
     """Those of PyTorch's function."""
-    settings = "causal=True;diagonal=top_left" if is_causal else ""
+    settings = f"causal=True;diagonal={diagonal}" if diagonal else ""
     if scale is not None:
         settings += f";scale={float(scale)!r}"
     return f"{settings};dropout={dropout}" if dropout else settings
+
+
+def _autocast(*tensors: torch.Tensor | None) -> tuple:
+    """Converts tensors to the type of `torch.autocast`, as it does for PyTorch's own function."""
+    dtype = torch.get_autocast_dtype("cpu")
+    return tuple(x.to(dtype) if x is not None and x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors)
+
+
+def _diagonal(bias: CausalBias, query: torch.Tensor, key: torch.Tensor) -> str:
+    """Returns the diagonal of a causal bias. (Its memory holds no numbers.)"""
+    sizes, wanted = (bias.seq_len_q, bias.seq_len_kv), (query.shape[-2], key.shape[-2])
+    if sizes != wanted:
+        raise RuntimeError(f"attn_mask: expected a causal bias of {wanted} queries and keys, got {sizes}")
+    return "top_left" if bias.variant == CausalVariant.UPPER_LEFT else "bottom_right"
 
 
 def _check(arrays: tuple, rank: int) -> None:
@@ -62,6 +81,11 @@ def attention(
 ) -> AttentionResult:
     """See :func:`chumoku.attention`, which has checked what is alike for all arrays."""
     query, key, value = arrays
+    if mask is not None and isinstance(mask, CausalBias):
+        mask = mask._materialize(query.device)
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value, mask = _autocast(query, key, value, mask)
+        arrays = (query, key, value)
     rank = 4 if options["query_offsets"] is None else 3
     dtype, is_here = query.dtype, query.is_cpu and key.is_cpu and value.is_cpu
     are_of_rank = query.dim() == key.dim() == value.dim() == rank
@@ -78,23 +102,14 @@ def attention(
     output, log_sum_exp = _call(query, key, value, mask, sinks, random, settings, return_lse)
     weights = found = None
     if return_weights or statistics:
-        plan = _plan(random, settings)
+        inputs = (query, key, value, mask, sinks, random, settings)
         with torch.no_grad():
-            query, key, value = _rows(query), _rows(key), _rows(value)
-            reads = (_memory(query), _memory(key), _memory(value), _memory(mask), _memory(sinks))
-            (b, h, n, _), s, sums = query.shape, key.shape[2], _sums(query.dtype)
-            if return_weights:
-                weights = query.new_empty(b, h, n, s, dtype=sums)
-                _chumoku.attention_weights(plan, *reads, _memory(weights))
+            weights = _OP_WEIGHTS(*inputs) if return_weights else None
             if statistics:
                 count = top_count(statistics)
-                found = Statistics(
-                    query.new_empty(b, h, s, dtype=sums) if "mass" in statistics else None,
-                    query.new_empty(b, h, n, dtype=sums) if "entropy" in statistics else None,
-                    query.new_empty(b, h, n, count, dtype=torch.int64) if count else None,
-                    query.new_empty(b, h, n, count, dtype=sums) if count else None,
-                )
-                _chumoku.attention_statistics(plan, *reads, *(_memory(x) for x in found))  # type: ignore[call-arg]
+                wanted = ("mass" in statistics, "entropy" in statistics, count > 0, count > 0)
+                told = _OP_STATISTICS(*inputs, *wanted[:2], count)
+                found = Statistics(*(x if is_wanted else None for x, is_wanted in zip(told, wanted)))
     return AttentionResult(output, log_sum_exp if return_lse else None, weights, found)
 
 
@@ -111,22 +126,32 @@ def scaled_dot_product_attention(
     """See :func:`chumoku.scaled_dot_product_attention`."""
     if attn_mask is not None and is_causal:
         raise RuntimeError("expected attn_mask or is_causal, not both")
+    diagonal = "top_left" if is_causal else None
+    if attn_mask is not None and isinstance(attn_mask, CausalBias):
+        diagonal, attn_mask = _diagonal(attn_mask, query, key), None
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value, attn_mask = _autocast(query, key, value, attn_mask)
     rank, of_key, of_value = query.dim(), key.dim(), value.dim()
     if not rank == of_key == of_value == 4:
         if min(rank, of_key, of_value) < 2:
             raise RuntimeError("expected tensors of two axes or more")
         rank = max(rank, of_key, of_value)
-    if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
-        raise RuntimeError(f"attn_mask: expected bool or {query.dtype} as of query, got {attn_mask.dtype}")
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as of query, got {attn_mask.dtype}")
     shape = None
-    if not rank == of_key == of_value == 4 or (
-        query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
-    ):
-        query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
+    try:
+        if not rank == of_key == of_value == 4 or (
+            query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
+        ):
+            query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
+    except RuntimeError:
+        # Nested tensors have no shape.
+        _check_dense(query=query, key=key, value=value)
+        raise
     dtype = query.dtype
     if not (query.is_cpu and key.is_cpu and value.is_cpu and dtype == key.dtype == value.dtype and dtype in _FLOATS):
         _check((query, key, value), 4)
-    settings = _plain_settings(is_causal, scale, dropout_p)
+    settings = _plain_settings(diagonal, scale, dropout_p)
     output = _call(query, key, value, _readable(attn_mask, dtype), None, _seed(dropout_p, None), settings, False)[0]
     return output if shape is None else output.reshape(*shape, output.shape[-1])
 
@@ -165,7 +190,7 @@ _provider: torch.library.Library | None = None
 
 def _sdpa_forward(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
     # PyTorch hands dropout of weights to its plain path.
-    plan = _plan(None, _plain_settings(is_causal, scale))
+    plan = _plan(None, _plain_settings("top_left" if is_causal else None, scale))
     b, h, n, _ = query.shape
     # What PyTorch's own shapes of this operator promise to compiled graphs.
     output = torch.empty_like(query)
@@ -185,11 +210,17 @@ def _sdpa_forward(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mas
 def _sdpa_backward(
     grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
 ):
-    settings = _plain_settings(is_causal, scale)
+    if grad_out is None:
+        # Nothing depends on the output.
+        return None, None, None
+    settings = _plain_settings("top_left" if is_causal else None, scale)
     mask = _readable(attn_mask, query.dtype)
-    return _backward_cpu(
-        query, key, value, mask, None, None, out, logsumexp.contiguous(), grad_out, None, False, False, settings
-    )[:3]
+    # Compiled graphs rely on these strides.
+    results = [torch.empty_permuted(x.shape, (0, 2, 1, 3), dtype=x.dtype, device=x.device) for x in (query, key, value)]
+    _backward_rows(
+        query, key, value, mask, None, None, out, logsumexp.contiguous(), grad_out, None, (*results, None, None), settings
+    )
+    return tuple(results)
 
 
 def is_active() -> bool:
@@ -233,6 +264,8 @@ def explain(
 ) -> str:
     """Which path this call of ``scaled_dot_product_attention`` takes now, and why, in a sentence or two."""
     why = None
+    if isinstance(attn_mask, CausalBias):
+        attn_mask = attn_mask._materialize(query.device)
     tensors = (query, key, value)
     grad = torch.is_grad_enabled()
     if any(x.device.type != "cpu" for x in tensors):
@@ -257,7 +290,7 @@ def explain(
         return "PyTorch's fused kernel for the CPU: chumoku.torch.activate() has not been called."
     # Of three axes the first is that of heads.
     query, key, value = (x if x.dim() == 4 else x[None] for x in tensors)
-    settings = _plain_settings(is_causal, scale)
+    settings = _plain_settings("top_left" if is_causal else None, scale)
     mask = _readable(attn_mask, query.dtype)
     reads = (_memory(query), _memory(key), _memory(value), _memory(mask), None)
     return f"Chumoku: {_chumoku.attention_plan(_plan(None, settings), *reads)}."

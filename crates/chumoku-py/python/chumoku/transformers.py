@@ -11,7 +11,12 @@ without any array of queries × keys, and shows the page of ``chumoku explain``.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import functools
+import inspect
+import re
+import sys
 from typing import Any, Iterator
 
 import torch
@@ -23,15 +28,20 @@ __all__ = ["register", "weights"]
 
 NAME = "chumoku"
 
-# Arguments of attention functions that change no score: whatever is not known must not be passed over in silence.
+# Arguments that models name at their calls of attention and that change no score.
 _HARMLESS = frozenset(
-    "is_causal use_cache cache_position position_ids output_attentions output_hidden_states return_dict num_items_in_batch "
-    "sliding_window deterministic layer_idx position_embeddings "
-    "past_key_values past_key_value logits_to_keep output_router_logits token_type_ids padding_mask encoder_hidden_states".split()
+    "is_causal output_attentions sliding_window deterministic position_ids layer_idx position_embeddings past_key_values "
+    "past_key_value".split()
 )
 
 # Where packed sequences begin: a mask has that in it, and without one they would attend to each other.
 _PACKED = frozenset("cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k".split())
+
+# Arguments that change scores, also in models that do not name them.
+_OF_ATTENTION = frozenset("cache head_mask indices block_indices sinks score_mod block_mask seqlens_k".split())
+
+# Models that drop queries after the mask was made, so that they always need a mask. (Their code makes an exception for "sdpa".)
+_CUTS_QUERIES = frozenset(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"))
 
 _wants_weights = False
 
@@ -52,14 +62,20 @@ def _attention(
     **others: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     for name, x in others.items():
-        if x is not None and name not in _HARMLESS and (name not in _PACKED or attention_mask is None):
-            raise ValueError(f"attn_implementation=\"{NAME}\": the argument {name!r} of {type(module).__name__} is not known")
+        if x is not None and name not in _HARMLESS and _concerns_attention(module, name, attention_mask is not None):
+            raise ValueError(
+                f'attn_implementation="{NAME}": the argument {name!r} of {type(module).__name__} is not known; '
+                'use attn_implementation="eager"'
+            )
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     # As in PyTorch's path: one query sees all keys of the cache, and a mask has causality in it.
     is_causal = bool(is_causal) and attention_mask is None and query.shape[2] > 1
     if position_bias is not None:
         attention_mask = _joined(attention_mask, position_bias)
+    if key.shape[0] != query.shape[0]:
+        # Learned queries have a batch of one.
+        query, key, value = (x.expand(max(query.shape[0], key.shape[0]), *x.shape[1:]) for x in (query, key, value))
     asked = _wants_weights or output_attentions
     options: dict[str, Any] = {
         "causal": "top_left" if is_causal else None,
@@ -72,6 +88,34 @@ def _attention(
     _watch.collect(module, (query, key, value), options)
     weights = result.weights.to(query.dtype) if asked else None
     return result.output.transpose(1, 2).contiguous(), weights
+
+
+def _concerns_attention(module: torch.nn.Module, name: str, has_mask: bool) -> bool:
+    """Whether an unknown argument may change scores. Arguments of the caller that a model only passes on (`shift_labels`) do not."""
+    if name in _PACKED:
+        return not has_mask
+    return name in _OF_ATTENTION or name in _named_at_calls(type(module).__module__)
+
+
+@functools.lru_cache(maxsize=None)
+def _named_at_calls(module: str) -> frozenset[str]:
+    """Returns the arguments that a module names where it calls or defines an attention function."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(_source(module))):
+        # (A call by attribute is one of a layer.)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and "attention" in node.func.id:
+            names |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
+        elif isinstance(node, ast.FunctionDef) and node.name.endswith("attention_forward"):
+            names |= {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+    return frozenset(names)
+
+
+def _source(module: str) -> str:
+    """Returns the source of a module, or an empty text if it has none, as in a notebook."""
+    try:
+        return inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):
+        return ""
 
 
 def _joined(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
@@ -88,6 +132,8 @@ def _mask(batch_size: int, q_length: int, kv_length: int, *arguments: Any, **key
     """The mask of a call. Mere padding stays one byte a key, expanded to (batch, 1, queries, keys) without memory."""
     from transformers import masking_utils
 
+    if getattr(keywords.get("config"), "model_type", None) in _CUTS_QUERIES:
+        keywords["allow_is_causal_skip"] = False
     padding, offset = keywords.get("attention_mask"), keywords.get("kv_offset", 0)
     if (
         not arguments
@@ -105,14 +151,65 @@ def _mask(batch_size: int, q_length: int, kv_length: int, *arguments: Any, **key
 def register() -> None:
     """Makes ``attn_implementation="chumoku"`` known to transformers.
 
+    Models whose attention does not go through transformers' interface, or only in part, refuse it when they are made (or
+    ``set_attn_implementation`` is called) with a ValueError that names ``"eager"``.
+
     Raises:
         ImportError: transformers is not installed, or older than the interface (4.57).
     """
-    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
     AttentionInterface.register(NAME, _attention)
     # Without a mask function of its own, transformers hands no mask, and padding would be attended to.
     AttentionMaskInterface.register(NAME, _mask)
+    # transformers checks that the name is registered, not that the model calls the function.
+    check = PreTrainedModel.get_correct_attn_implementation
+    if getattr(check, "of_chumoku", False):
+        return
+
+    @functools.wraps(check)
+    def checked(self: Any, requested_attention: str | None, *arguments: Any, **keywords: Any) -> str:
+        found = check(self, requested_attention, *arguments, **keywords)
+        if found == NAME and (why := _refusal(type(self))) is not None:
+            raise ValueError(f'{type(self).__name__} does not support attn_implementation="{NAME}": {why}; use attn_implementation="eager"')
+        return found
+
+    checked.of_chumoku = True  # type: ignore[attr-defined]
+    PreTrainedModel.get_correct_attn_implementation = checked
+
+
+def _refusal(model: type) -> str | None:
+    """Returns the reason why a class of models cannot run with this attention, or None if it can."""
+    from transformers import PreTrainedModel
+
+    # A class may inherit its attention from another file.
+    modules = [of.__module__ for of in model.__mro__ if issubclass(of, PreTrainedModel) and of is not PreTrainedModel]
+    has_interface = model._supports_sdpa or model._supports_attention_backend  # type: ignore[attr-defined]
+    if not has_interface and any(_ATTENDS.search(_source(module) or "softmax") for module in modules):
+        return "transformers says that its attention has no interface for other implementations"
+    return next(filter(None, map(_refusal_of, modules)), None)
+
+
+# Patterns in the source of models: code that computes attention, layers of attention, calls of transformers' interface,
+# tables of classes by implementation, comparisons with "sdpa".
+_ATTENDS = re.compile(r"softmax|^class \w*Attention", re.MULTILINE)
+_LAYER = re.compile(r"^class \w*Attention\w*\((?:torch\.)?nn\.Module\):", re.MULTILINE)
+_INTERFACE = re.compile(r"ALL_ATTENTION_FUNCTIONS(?:\.get_interface\(|\[)")
+_TABLE = re.compile(r"^\w*ATTENTION_CLASSES\b.*=", re.MULTILINE)
+_NAMED = re.compile(r"_attn_implementation\s*(?:==|!=|in|not in)\s*[^\n]*[\"']sdpa[\"']")
+
+
+@functools.lru_cache(maxsize=None)
+def _refusal_of(module: str) -> str | None:
+    """Returns the reason why the code of a module cannot run with this attention, or None if it can."""
+    source = _source(module)
+    if _LAYER.search(source) and not _INTERFACE.search(source):
+        return "its attention does not go through transformers' interface"
+    if _TABLE.search(source):
+        return "it has a class of its own for each implementation"
+    if _NAMED.search(source) and module.split(".")[-2:-1] not in ([name] for name in _CUTS_QUERIES):
+        return 'its code treats "eager" and "sdpa" otherwise than other implementations'
+    return None
 
 
 @contextlib.contextmanager

@@ -12,15 +12,9 @@ const NONE: &str = "none";
 
 /// The model of one's own that is to be trained further, if it is one.
 pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
-    let told = |error| match error {
-        Error::Setting(problem) => {
-            Error::Setting(problem.replace("--from ", "from_pretrained ").replace("--hierarchy", "hierarchy"))
-        }
-        other => other,
-    };
     let (is_other, is_tagger) = (matches!(run.model.as_str(), "translator" | "language_model"), run.model == "tagger");
     let folder = run.from_pretrained.as_deref().filter(|_| !is_other);
-    let known = folder.map(Known::of).transpose().map_err(told)?.flatten();
+    let known = folder.map(Known::of).transpose()?.flatten();
     // What a tagger cannot start from is said where it is read.
     let known = known.filter(|known| !is_tagger || known.tells == Tells::Spans);
     // Without old rows, what was fine-tuned is an encoder to start from.
@@ -77,7 +71,7 @@ pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
         return Err(Error::Setting(format!("columns: expected {wanted}, as {folder} was trained with, got {got}")));
     }
     if let Some(asked) = &run.hierarchy {
-        known.set_hierarchy(asked).map_err(told)?;
+        known.set_hierarchy(asked)?;
     }
     if run.pairs != known.reads_pairs {
         let [wanted, got] =

@@ -4,6 +4,7 @@
 mod further;
 
 use crate::pool;
+use crate::wording::of_python;
 use chumoku::data::PairParts;
 use chumoku::data::{
     DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
@@ -18,7 +19,7 @@ use chumoku::train::{
     TuneBudget, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels, train_ngram_number,
     train_number, train_tagger, train_translator, tune, tune_ngrams,
 };
-use chumoku::{Cell, Error, Precision};
+use chumoku::{Cell, Error, Optimize, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -30,9 +31,9 @@ use std::time::{Duration, Instant};
 /// How often steps are told, and how often Ctrl-C is looked for.
 pub(crate) const OFTEN: Duration = Duration::from_millis(250);
 
-/// An error of the library as one of Python's.
+/// Converts an error of the library to an exception, with parameters in place of flags.
 pub(crate) fn error(error: &Error) -> PyErr {
-    let message = error.to_string();
+    let message = of_python(&error.to_string());
     if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
 }
 
@@ -70,6 +71,7 @@ struct Run {
     freeze: Option<String>,
     lora: Option<usize>,
     class_weight: Option<Weights>,
+    optimize: Option<String>,
     hierarchy: Option<String>,
     /// Columns of the rows beside the text, with what they hold where that is said.
     columns: Vec<(String, Option<String>)>,
@@ -157,6 +159,16 @@ impl Run {
             Some(Weights::Named(name)) => {
                 return Err(unknown("class_weight", name, &["balanced", "equal", "a dictionary"]));
             }
+        };
+        options.optimize = match self.optimize.as_deref() {
+            None => None,
+            Some("macro_f1") if self.task == "class" => Some(Optimize::MacroF1),
+            Some("macro_f1") => {
+                return Err(PyValueError::new_err(
+                    "optimize: answers are chosen for a figure only where each text has one class",
+                ));
+            }
+            Some(other) => return Err(unknown("optimize", other, &["macro_f1"])),
         };
         options.tokens = match self.tokens.as_deref() {
             None => None,
@@ -341,7 +353,7 @@ enum Told {
 impl Told {
     fn of(event: &Event<'_>, last: &mut Option<Instant>) -> Option<Told> {
         Some(match event {
-            Event::Said(about, text) | Event::Working(about, text) => Told::Said(about, text.clone()),
+            Event::Said(about, text) | Event::Working(about, text) => Told::Said(about, of_python(text)),
             Event::Ready { steps, done, expected, .. } => {
                 Told::Ready { steps: *steps, done: *done, seconds: expected.as_secs_f64() }
             }

@@ -40,7 +40,9 @@ function askForKey() {
 
 // ---- a request ----
 function refusedBy(response, detail) {
-  const why = { 401: 'key', 403: 'forbidden', 404: 'gone', 408: 'late', 504: 'late', 413: 'large', 400: 'wrong', 415: 'wrong', 422: 'wrong', 424: 'failed', 429: 'busy', 503: 'ending' }[response.status];
+  // A text may be short enough to be read, and too long to be explained.
+  const isCostly = /--max-(answer|explain)/.test(detail);
+  const why = { 401: 'key', 403: 'forbidden', 404: 'gone', 408: 'late', 504: 'late', 413: isCostly ? 'late' : 'large', 400: 'wrong', 415: 'wrong', 422: 'wrong', 424: 'failed', 429: 'busy', 503: 'ending' }[response.status];
   const argument = why === 'large' ? S.info?.max_input_characters : response.status;
   return new Refused(why ?? 'other', { detail, argument });
 }

@@ -41,8 +41,14 @@ function tableOf(given) {
   return cellsOf(text, '\t');
 }
 
-// CSV as spreadsheets read it. Cells that begin with = + - @ come from the table that was given, and stay what they were:
-// whoever opens the file had them in a spreadsheet before. The mark at the beginning makes Excel read UTF-8.
+// A label or span that no spreadsheet takes for a formula, as the command's tables for spreadsheets have it: an apostrophe before
+// what would begin one. Numbers stay as they are.
+function withoutFormula(value) {
+  return typeof value === 'string' && /^[=+\-@\t\r]/.test(value) && !Number.isFinite(Number(value)) ? `'${value}` : value;
+}
+
+// CSV as spreadsheets read it. Cells of the table that was given stay what they were, whatever they begin with: the user had them
+// in a spreadsheet before. The mark at the beginning makes Excel read UTF-8.
 function csvOf(rows) {
   const cell = value => { const text = String(value ?? ''); return /[",;\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
   return '\ufeff' + rows.map(row => row.map(cell).join(',') + '\r\n').join('');

@@ -143,7 +143,7 @@ function tableRoom() {
   }
   function download() {
     const keys = KEYS[formOf()], padded = row => [...row, ...Array(width - row.length).fill('')];
-    const lines = body().map((row, i) => [...padded(row), ...valuesOf(answers[i], keys)]);
+    const lines = body().map((row, i) => [...padded(row), ...valuesOf(answers[i], keys).map(withoutFormula)]);
     if (hasNames()) lines.unshift([...padded(rows[0]), ...keys.map(key => T.columnNames[key])]);
     const link = el('a', { href: URL.createObjectURL(new Blob([csvOf(lines)], { type: 'text/csv;charset=utf-8' })), download: `${fileName}-${models.now.model_id}.csv` });
     link.click();

@@ -203,6 +203,8 @@ pub enum DataError {
     TooLong { place: Place, what: &'static str, limit: u64, bytes: u64 },
     #[error("{}", tr!("{place}: reading a line: expected its end, found none within {}; is it a text file?", "{place}: 行を読めません。{} 以内に行の終わりがありません。テキストファイルですか", size(*bytes)))]
     EndlessLine { place: Place, bytes: u64 },
+    #[error("{}", tr!("{}: reading the data: expected the end of the stream within {}, as much as memory is free, found none; give a part of it, as with `head -n 100000`", "{}: データを読めません。空きメモリと同じ {} を読んでもストリームが終わりません。`head -n 100000` などで一部だけを渡してください", path.display(), size(*bytes)))]
+    EndlessStream { path: PathBuf, bytes: u64 },
 
     // Columns.
     #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quoted(wanted)))]
@@ -258,6 +260,8 @@ pub enum DataError {
     UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
+    #[error("{}", tr!("{}: that is a file that is read; name another", "{}: 読み込むファイルです。別の名前にしてください", path.display()))]
+    OverInput { path: PathBuf },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
     Output { path: PathBuf, doing: &'static str, source: io::Error },
     #[error("{}", tr!("writing the output: {}; check the disk and the program that reads the output", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]

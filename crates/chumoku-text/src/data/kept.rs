@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::copying::to_temporary_file;
 use super::error::DataError;
 use super::files::DataFiles;
 use crate::lang::lang;
@@ -33,7 +34,7 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// If the pipe cannot be read, or there is no room for the copy.
+    /// If the pipe cannot be read, has no end, or there is no room for the copy.
     pub fn keep(&mut self, path: &Path) -> Result<PathBuf, DataError> {
         let is_standard_input = path.as_os_str() == "-";
         let is_pipe = || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
@@ -46,15 +47,13 @@ impl Kept {
         }
         let name = if is_standard_input { PathBuf::from(standard_input()) } else { path.to_owned() };
         if !self.holds(&name) {
-            let copy = || -> io::Result<File> {
-                let mut copy = tempfile::tempfile()?;
-                match is_standard_input {
-                    true => io::copy(&mut io::stdin().lock(), &mut copy)?,
-                    false => io::copy(&mut File::open(path)?, &mut copy)?,
-                };
-                Ok(copy)
+            let copy = match is_standard_input {
+                true => to_temporary_file(&name, io::stdin().lock())?,
+                false => {
+                    let pipe = File::open(path).map_err(|source| DataError::Copy { path: name.clone(), source })?;
+                    to_temporary_file(&name, pipe)?
+                }
             };
-            let copy = copy().map_err(|source| DataError::Copy { path: name.clone(), source })?;
             self.copies.push((name.clone(), Arc::new(Mutex::new(copy))));
         }
         Ok(name)

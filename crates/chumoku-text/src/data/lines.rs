@@ -12,7 +12,7 @@ use crate::lang::lang;
 use crate::tr;
 
 /// A line longer than this has no end worth waiting for.
-const ENDLESS: u64 = 1 << 30;
+pub(super) const ENDLESS: u64 = 1 << 30;
 
 /// One line of a text file, without its end.
 #[derive(Debug)]

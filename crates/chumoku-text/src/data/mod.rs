@@ -17,13 +17,12 @@
 //! 6. [`load_spans`] reads texts with labelled spans, from CoNLL files and JSONL (`spans/`).
 //! 7. What stands beside a text in other columns comes with it ([`Beside`], [`crate::beside`]).
 //! 8. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
-//!    describes; [`RecordWriter`] writes rows back with added columns; [`AtomicOutput`] replaces a file all at once;
-//!    [`Fingerprint`] tells whether others have the same rows.
+//!    describes; [`RecordWriter`] writes rows back with added columns; [`Fingerprint`] tells whether others have the same rows.
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
 
 mod arriving;
-mod atomic;
+mod copying;
 mod dataset;
 mod decode;
 mod delimited;
@@ -85,7 +84,6 @@ use no_excel as excel;
 use no_parquet as parquet;
 
 pub use crate::lang::wording::{thousands, thousands_wide};
-pub use atomic::AtomicOutput;
 pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled, load_with_gaps};
 pub use documents::{DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, VALID_SHARE, load_documents};
 pub use error::{DataError, Place, Role};

@@ -1,16 +1,17 @@
 //! From a path to characters: the checks on the file itself, gzip, byte order marks, encodings.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek};
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::arriving::{Arriving, Looking};
+use super::copying::to_temporary_file;
 use super::decode::{Decoding, Utf8Evidence, looks_garbled};
 use super::detect;
 use super::encoding_names::encoding_named;
 use super::error::DataError;
 use super::format::{Format, ReadOptions};
-use super::gzip::{Fault, Gunzip};
+use super::gzip::Gunzip;
 use super::lines::LineReader;
 use crate::lang::wording::{did_you_mean, listed};
 use crate::tr;
@@ -118,7 +119,8 @@ pub(crate) fn open_reader(
     if is_parquet || detect::is_workbook(&raw.head) {
         let file = match seekable {
             Some(file) if !gzip => file,
-            _ => spool(path, raw)?,
+            // These formats are read from their end.
+            _ => to_temporary_file(path, raw)?,
         };
         let content = if is_parquet { Content::Parquet(file) } else { Content::Excel(file) };
         return Ok(Opened { content, gzip, encoding: None, is_garbled: false });
@@ -235,26 +237,6 @@ impl Read for Peeked {
             None => self.rest.read(out),
         }
     }
-}
-
-/// Copies a stream to a temporary file, because Parquet and Excel are read from their end.
-fn spool(path: &Path, mut input: Peeked) -> Result<File, DataError> {
-    let copy = || -> io::Result<File> {
-        let mut file = tempfile::tempfile()?;
-        io::copy(&mut input, &mut file)?;
-        file.rewind()?;
-        Ok(file)
-    };
-    copy_error(path, copy)
-}
-
-fn copy_error(path: &Path, copy: impl FnOnce() -> io::Result<File>) -> Result<File, DataError> {
-    copy().map_err(|source| match source.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
-        Some(Fault::Gzip(found)) => {
-            DataError::Gzip { path: path.to_owned(), found: found.clone(), after: String::new() }
-        }
-        _ => DataError::Io { path: path.to_owned(), doing: "copying the data to a temporary file", source },
-    })
 }
 
 /// Checks whether each character takes two bytes or four, so that line ends have a zero byte.

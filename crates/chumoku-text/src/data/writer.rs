@@ -248,10 +248,11 @@ impl<W: Write> Write for MarkGuard<W> {
 }
 
 /// A field that no spreadsheet takes for a formula: an apostrophe, which spreadsheets do not show, before what would begin one
-/// (`=`, `+`, `-`, `@`, a tab, a carriage return).
+/// (`=`, `+`, `-`, `@`, a tab, a carriage return). Numbers stay as they are. The service's page has the same rule.
 #[must_use]
 pub fn without_formula(field: &str) -> String {
-    match field.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+    let is_number = || field.parse::<f64>().is_ok_and(f64::is_finite);
+    match field.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number() {
         true => format!("'{field}"),
         false => field.to_owned(),
     }

@@ -28,6 +28,34 @@ pub fn clean(text: &str) -> String {
     out
 }
 
+/// Returns whether a character would break a line, steer a terminal, or reverse the order of the text after it. These are
+/// control characters, separators of lines and paragraphs, and marks that embed or isolate a direction.
+#[must_use]
+pub fn is_harmful(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Replaces harmful characters ([`is_harmful`]) by spaces. Use it for labels, paths and lines of files in terminal output, tables
+/// and headings.
+#[must_use]
+pub fn harmless(text: &str) -> String {
+    text.replace(is_harmful, " ")
+}
+
+/// Makes a text [`harmless`] and escapes it for headings and table cells of Markdown: links, images, HTML, code and cell borders.
+#[must_use]
+pub fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if is_harmful(c) => out.push(' '),
+            '\\' | '`' | '[' | ']' | '<' | '>' | '|' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// Like [`clean`], for running text: line feeds and tabs are spaces, and the two texts of a [pair](crate::pair) have a bar
 /// between them.
 pub fn clean_text(text: &str) -> String {
@@ -39,6 +67,16 @@ pub fn clean_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_others_stay_in_their_line_and_their_order() {
+        let foreign = "a\u{1b}[31m\nb\u{9b}\u{202e}c\u{2028}d\u{2067}e";
+        assert_eq!(harmless(foreign), "a [31m b  c d e");
+        assert_eq!(markdown(foreign), "a \\[31m b  c d e");
+        assert_eq!(markdown("![x](http://a) | `b` <c>"), "!\\[x\\](http://a) \\| \\`b\\` \\<c\\>");
+        // Arabic and Hebrew need these.
+        assert_eq!(harmless("\u{200f}\u{5d0}!"), "\u{200f}\u{5d0}!");
+    }
 
     #[test]
     fn escapes_cannot_leave_the_word() {

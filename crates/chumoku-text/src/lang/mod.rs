@@ -7,7 +7,7 @@
 mod clean;
 pub mod wording;
 
-pub use clean::{clean, clean_text};
+pub use clean::{clean, clean_text, harmless, is_harmful, markdown};
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,7 +128,6 @@ fn japanese_doing(what: &'static str) -> &'static str {
         "opening" | "opening the data" => "オープン",
         "writing" | "writing to" | "writing the file" | "writing the tensors" => "書き込み",
         "creating" | "creating the folder" | "creating a folder in" => "作成",
-        "copying the data to a temporary file" => "データの一時ファイルへのコピー",
         "replacing" => "置き換え",
         "renaming" => "名前の変更",
         "removing" => "削除",

@@ -1,6 +1,6 @@
 //! Words for messages: quoting what a file holds, listing names, guessing what was meant.
 
-use crate::lang::lang;
+use crate::lang::{is_harmful, lang};
 use crate::tr;
 
 /// Longest piece of a file that a message quotes, in characters.
@@ -13,7 +13,7 @@ pub fn quoted(text: &str) -> String {
     let mut out = String::from("“");
     let mut chars = text.chars();
     for c in chars.by_ref().take(QUOTED_CHARS) {
-        if c.is_control() {
+        if is_harmful(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);

@@ -7,6 +7,8 @@
     en: {
       size: (rows, labels) => `${rows} rows, ${labels} classes.`,
       noise: (share, wrong) => ` About ${share} % of the labels (${wrong} rows) are wrong in the eyes of models that have not seen their texts.`,
+      alarms: (n) => ` About ${n} of those listed as likely wrong are expected to be false alarms.`,
+      weak: (doubted, n) => ` No label is called likely wrong: the models doubt ${doubted} labels, but about ${n} of these would be false alarms.`,
       unjudged: ' Labels are not judged: models of the other rows know no more of them than how often each occurs.',
       all: 'everything', find: 'Search texts, labels and reasons', line: 'line', label: 'label', text: 'text, and why', score: 'score',
       shown: (n, all) => `${n} of ${all}`, more: 'Show more', none: 'Nothing was found.', part: { data: '', test: 'test: ', unlabelled: 'unlabelled: ' },
@@ -15,6 +17,8 @@
     ja: {
       size: (rows, labels) => `${rows} 行、${labels} クラス。`,
       noise: (share, wrong) => `ラベルの約 ${share} %（${wrong} 行）が、そのテキストを学習に使っていないモデルから見て誤りです。`,
+      alarms: (n) => `誤りらしいとするラベルのうち、約 ${n} 個は誤報と見込まれます。`,
+      weak: (doubted, n) => `誤りらしいラベルは挙げません。モデルは ${doubted} 個のラベルを疑いますが、約 ${n} 個は誤報と見込まれます。`,
       unjudged: 'ラベルの正誤は判定していません。ほかの行から学んだモデルが、各ラベルの頻度のほかに何も知らないためです。',
       all: 'すべて', find: 'テキスト・ラベル・理由を検索', line: '行', label: 'ラベル', text: 'テキストと理由', score: 'スコア',
       shown: (n, all) => `${all} 件中 ${n} 件`, more: 'さらに表示', none: '該当するものはありません。', part: { data: '', test: 'テスト：', unlabelled: 'ラベルなし：' },
@@ -85,7 +89,9 @@
   function say() {
     const code = lang(), t = T[code], number = x => x.toLocaleString(code);
     about.textContent = t.size(number(D.rows), number(D.labels))
-      + (D.noise.informed ? t.noise((100 * D.noise.share).toFixed(1), number(D.noise.rows)) : t.unjudged);
+      + (!D.noise.informed ? t.unjudged
+        : D.noise.weak ? t.weak(number(D.noise.doubted), number(D.noise.alarms))
+          : t.noise((100 * D.noise.share).toFixed(1), number(D.noise.rows)) + t.alarms(number(D.noise.listed)));
     for (const [kind, button] of buttons) button.replaceChildren(kind[code] || t.all, ' ', el('b', {}, number(kind.count)));
     input.placeholder = t.find;
     input.setAttribute('aria-label', t.find);

@@ -1,4 +1,4 @@
-//! `docs/errata.md` is what the checker finds in `examples/worked`. With `CHUMOKU_UPDATE=1` the page is written anew.
+//! `docs/errata.md` is what the checker finds in `crates/chumoku-view/worked`. `CHUMOKU_UPDATE=1` writes the page anew.
 
 use chumoku_view::trace::{Verdict, builtin, builtin_names};
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 fn page() -> String {
     let mut page = String::from(
         "# Errata of published examples\n\nThis page lists what worked examples claim, what is true, and where they \
-         first go wrong, as found by `chumoku check`.\nThe files are in [`examples/worked`](../examples/worked); \
+         first go wrong, as found by `chumoku check`.\nThe files are in [`crates/chumoku-view/worked`](../crates/chumoku-view/worked); \
          [`worked-examples.md`](worked-examples.md) says what the\nverdicts mean. The articles are listed in \
          [`articles.md`](articles.md). A test writes this page\n(`crates/chumoku-view/tests/it/errata.rs`).\n",
     );

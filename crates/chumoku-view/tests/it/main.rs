@@ -1,5 +1,7 @@
 //! The integration tests of `chumoku-view`, one module a subject, in one program that is linked once.
 
+#![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
+
 mod backward;
 mod check_by_hand;
 mod classes;

@@ -10,7 +10,7 @@ mod written;
 
 pub use bounds::Bounds;
 pub use predictor::{NUMBER, Predictor};
-pub use tokens::Tokenized;
+pub use tokens::{Token, Tokenized};
 pub use verdict::{Objection, Verdict};
 pub use written::{continuation, translation, vector};
 

@@ -5,7 +5,7 @@ use crate::data::{LabelledText, ScoredText};
 use crate::explain::number;
 use crate::hierarchy::Hierarchy;
 use crate::scoring::{LabelScores, NumberScores};
-use crate::{Caution, Estimate, NgramClassifier, Prediction, Problem, Result, SideColumn, TextClassifier};
+use crate::{Caution, Decision, Estimate, NgramClassifier, Prediction, Problem, Result, SideColumn, TextClassifier};
 use serde_json::{Map, Value, json};
 
 /// What a number has, in JSON and in columns.
@@ -78,6 +78,15 @@ impl<'m> Predictor<'m> {
         match self {
             Predictor::Classifier(model) => model.config().caution.as_ref(),
             Predictor::Ngrams(model) => model.config().caution.as_ref(),
+        }
+    }
+
+    /// How the model decides; none if the answer is the most probable class, or goes by a tree.
+    #[must_use]
+    pub fn decision(self) -> Option<&'m Decision> {
+        match self {
+            Predictor::Classifier(model) => model.config().decision.as_ref(),
+            Predictor::Ngrams(model) => model.config().decision.as_ref(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::text::TextTokenizer;
 use crate::{Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// Whose tokens.
 #[derive(Clone, Copy, Debug)]
@@ -18,28 +18,47 @@ pub enum Tokenized<'m> {
     Embedder(&'m TextEmbedder),
 }
 
-impl Tokenized<'_> {
+/// A token of a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Token {
+    /// Its number in the vocabulary.
+    pub id: u32,
+    /// Its name.
+    pub text: String,
+    /// Set for tokens around the text, such as `[CLS]`.
+    pub special: bool,
+    /// Its first character; none if it is special.
+    pub start: Option<usize>,
+    /// The character behind its last.
+    pub stop: Option<usize>,
+}
+
+impl<'m> Tokenized<'m> {
     /// The tokens of a text, each with its place in it in characters, and with those around it if `special` asks for them.
     ///
     /// # Errors
     /// If the tokenizer cannot cut the text.
-    pub fn tokens(self, text: &str, special: bool) -> Result<Value> {
-        match self {
-            Tokenized::Classifier(model) => of(&model.tokenizer, text, special),
-            Tokenized::Translator(model) => of(model.tokenizers.source(), text, special),
-            Tokenized::Generator(model) => of(&model.tokenizer, text, special),
-            Tokenized::Embedder(model) => {
-                let encoding = model.tokenizer().encode(text, model.limit())?;
-                let places = Places::of(text);
-                let each = encoding.ids.iter().zip(&encoding.spans).zip(&encoding.special);
-                let each = each.filter(|(_, is_special)| special || !**is_special);
-                Ok(each
-                    .map(|((&id, &span), &is_special)| {
-                        token(id, model.tokenizer().shown(id), (!is_special).then_some(span), &places)
-                    })
-                    .collect())
-            }
-        }
+    pub fn tokens(self, text: &str, special: bool) -> Result<Vec<Token>> {
+        let Some(tokenizer) = self.tokenizer() else {
+            let Tokenized::Embedder(model) = self else { return Ok(Vec::new()) };
+            let encoding = model.tokenizer().encode(text, model.limit())?;
+            let places = Places::of(text);
+            let each = encoding.ids.iter().zip(&encoding.spans).zip(&encoding.special);
+            let each = each.filter(|(_, is_special)| special || !**is_special);
+            let token = |((&id, &span), &is_special): ((&u32, &(usize, usize)), &bool)| {
+                token(id, model.tokenizer().shown(id), (!is_special).then_some(span), &places)
+            };
+            return Ok(each.map(token).collect());
+        };
+        let (encoded, places) = (tokenizer.encode(text)?, Places::of(text));
+        let around = |ids: &[u32]| -> Vec<Token> {
+            let shown = ids.iter().filter(|_| special);
+            shown.map(|&id| token(id, tokenizer.token(id), None, &places)).collect()
+        };
+        let inside = encoded.ids.iter().zip(&encoded.spans);
+        let inside = inside.map(|(&id, &span)| token(id, tokenizer.token(id), Some(span), &places));
+        let frame = tokenizer.frame();
+        Ok(around(&frame.before).into_iter().chain(inside).chain(around(&frame.after)).collect())
     }
 
     /// How many tokens the model reads of a text, those around it included.
@@ -47,29 +66,28 @@ impl Tokenized<'_> {
     /// # Errors
     /// If the tokenizer cannot cut the text.
     pub fn count(self, text: &str) -> Result<usize> {
-        Ok(match self {
-            Tokenized::Embedder(model) => model.tokenizer().encode(text, model.limit())?.ids.len(),
-            _ => self.tokens(text, true)?.as_array().map_or(0, Vec::len),
+        Ok(match (self, self.tokenizer()) {
+            (_, Some(tokenizer)) => tokenizer.encode(text)?.ids.len() + tokenizer.frame().len(),
+            (Tokenized::Embedder(model), None) => model.tokenizer().encode(text, model.limit())?.ids.len(),
+            (_, None) => 0,
         })
+    }
+
+    /// The tokenizer of the model; an encoder has one of another kind.
+    fn tokenizer(self) -> Option<&'m TextTokenizer> {
+        match self {
+            Tokenized::Classifier(model) => Some(&model.tokenizer),
+            Tokenized::Translator(model) => Some(model.tokenizers.source()),
+            Tokenized::Generator(model) => Some(&model.tokenizer),
+            Tokenized::Embedder(_) => None,
+        }
     }
 }
 
-fn of(tokenizer: &TextTokenizer, text: &str, special: bool) -> Result<Value> {
-    let (encoded, places) = (tokenizer.encode(text)?, Places::of(text));
-    let around = |ids: &[u32]| -> Vec<Value> {
-        let shown = ids.iter().filter(|_| special);
-        shown.map(|&id| token(id, tokenizer.token(id), None, &places)).collect()
-    };
-    let inside = encoded.ids.iter().zip(&encoded.spans);
-    let inside = inside.map(|(&id, &span)| token(id, tokenizer.token(id), Some(span), &places));
-    let frame = tokenizer.frame();
-    Ok(around(&frame.before).into_iter().chain(inside).chain(around(&frame.after)).collect())
-}
-
-fn token(id: u32, text: String, span: Option<(usize, usize)>, places: &Places) -> Value {
+fn token(id: u32, text: String, span: Option<(usize, usize)>, places: &Places) -> Token {
     let place = |byte: usize| places.character(byte);
     let [start, stop] = span.map_or([None; 2], |(start, stop)| [Some(place(start)), Some(place(stop))]);
-    json!({ "id": id, "text": text, "special": span.is_none(), "start": start, "stop": stop })
+    Token { id, text, special: span.is_none(), start, stop }
 }
 
 /// Where the characters of a text begin.

@@ -20,10 +20,12 @@ use crate::count::CountConfig;
 use crate::lang::Lang;
 use crate::models::ClassifierConfig;
 use crate::nn::{Network, PositionKind};
+use crate::output::WorkFolder;
 use crate::train::{Event, Scores, TrainOptions, Training, TrainingData, network_is_right, network_sizes, train};
 use crate::{Result, tr};
 use chumoku_kernels::Cell;
 use serde::Serialize;
+use std::path::Path;
 use std::time::Instant;
 
 /// Tokens of the sequences whose steps are timed.
@@ -131,17 +133,22 @@ pub enum Stage<'a> {
 
 /// Trains and times all models.
 ///
-/// `options` gives seed, epochs and precision; nothing is kept on disk.
+/// `options` gives seed, epochs and precision. Checkpoints lie in a folder inside `place`, which is removed then; one that a killed
+/// process left there is removed first.
 ///
 /// # Errors
-/// If a model cannot be trained; see [`train`].
-pub fn compare(data: &TrainingData, options: &TrainOptions, observe: &mut dyn FnMut(Stage<'_>)) -> Result<Comparison> {
+/// If `place` cannot be written to, or a model cannot be trained; see [`train`].
+pub fn compare(
+    data: &TrainingData,
+    options: &TrainOptions,
+    place: &Path,
+    observe: &mut dyn FnMut(Stage<'_>),
+) -> Result<Comparison> {
     let (mut models, mut configs) = (Vec::new(), Vec::new());
     let (mut rows, mut scored_on) = (0, String::new());
     for (network, position) in SUBJECTS {
         let options = TrainOptions { network, position, resume: false, ..options.clone() };
-        let folder =
-            tempfile::tempdir().map_err(crate::Error::writing("creating a folder in", std::env::temp_dir()))?;
+        let folder = WorkFolder::create(place).map_err(crate::Error::writing("creating a folder in", place))?;
         let subject = Compared {
             network,
             position,

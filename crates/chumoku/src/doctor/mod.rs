@@ -1,13 +1,15 @@
 //! What is wrong with a file of labelled texts, and what to label next.
 //!
 //! [`examine`] judges every label by n-gram models that have not seen its text (K folds, dealt several times; equal texts share a fold), and finds
-//! those that are likely wrong by confident learning (Northcutt, Jiang & Chuang 2021). Beside that it looks for
+//! those that are likely wrong by confident learning (Northcutt, Jiang & Chuang 2021). It estimates how many of these are false
+//! alarms, and lists none where nearly all are. Beside that it looks for
 //! equal and nearly equal texts, texts that a test file shares with the training file, rows without a text or a label,
 //! scripts that few texts have, broken encodings, and lengths far from the rest. Of unlabelled texts it chooses those of
 //! which the models are least sure.
 //!
 //! The same rows, options and build give the same results, for any number of threads.
 
+mod alarms;
 mod confident;
 mod duplicates;
 mod encoding;
@@ -76,7 +78,7 @@ pub struct Checkup {
     pub labels: Vec<String>,
     /// The label of each row.
     pub given: Vec<u32>,
-    /// Labels that are likely wrong, the most suspicious first.
+    /// Labels that are likely wrong, the most suspicious first; none where the judge is [too weak](Noise::is_weak).
     pub doubts: Vec<Doubt>,
     /// All rows whose label could be judged, the most suspicious first.
     pub ranking: Vec<usize>,

@@ -1,5 +1,6 @@
 //! Labels that are likely wrong, and why.
 
+use super::alarms;
 use super::confident::Confident;
 use super::names::OddLabel;
 use super::next::top_two;
@@ -41,6 +42,14 @@ pub struct Noise {
     pub rows: f64,
     /// The same by given label and likely one, the most first.
     pub pairs: Vec<PairNoise>,
+    /// Labels that confident learning doubts.
+    pub doubted: usize,
+    /// Expected false alarms among these. The surest rows, and how often labels differ there, are the measure.
+    pub false_alarms: f64,
+    /// True if nearly all of these are expected to be false alarms. No label is called likely wrong then.
+    pub is_weak: bool,
+    /// Expected false alarms among the labels that are called likely wrong.
+    pub listed_false_alarms: f64,
 }
 
 /// How many labels of one class probably belong to another.
@@ -72,6 +81,10 @@ pub(super) struct Judged {
 
 /// N-grams that a reason names.
 const NAMED: usize = 3;
+/// The largest share of false alarms among doubted labels that leaves the judge strong enough.
+const WEAK: f64 = 0.8;
+/// The share of false alarms among the labels that are called likely wrong, at most.
+const LISTED: f64 = 0.5;
 
 /// Judges every label by models of other texts; those of one text alone cannot be judged.
 ///
@@ -79,6 +92,9 @@ const NAMED: usize = 3;
 /// estimates to be wrong, those first whose most probable label is another. (Where rows that are counted off the diagonal of
 /// the confident joint came first, fewer of the labels flipped at random were among the first, with cleanlab too: a row
 /// that reaches no threshold is not counted, however improbable its label is.)
+///
+/// At most half of the labels that are called likely wrong are expected to be false alarms. If nearly all doubted labels
+/// are, none is called so.
 pub(super) fn judge(
     by_others: &OutOfFold,
     texts: &[&str],
@@ -90,7 +106,7 @@ pub(super) fn judge(
     let rows: Vec<usize> = (0..labels.len()).filter(|&row| !single.contains(&labels[row])).collect();
     let probabilities: Vec<f32> = rows.iter().flat_map(|&row| by_others.of(row)).copied().collect();
     let given: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
-    let noise = noise(&Confident::of(&probabilities, &given, by_others.classes), &given);
+    let mut noise = noise(&Confident::of(&probabilities, &given, by_others.classes), &given);
     let own = |at: usize| by_others.of(rows[at])[given[at] as usize];
     let order = sorting::indices(rows.len(), &|a, b| own(a).total_cmp(&own(b)));
     let ranking = order.iter().map(|&at| rows[at]).collect();
@@ -100,7 +116,7 @@ pub(super) fn judge(
     }
     let most = noise.rows.round() as usize;
     let doubted = order.iter().copied().filter(|&at| top_two(by_others.of(rows[at])).0 != given[at]).take(most);
-    let doubted: Vec<usize> = doubted.collect();
+    let doubted = trusted(doubted.collect(), &probabilities, &given, &mut noise);
     let contradictions = contradictions(labels, near);
     let halting = Flag::current();
     let doubt = |&at: &usize| {
@@ -120,6 +136,37 @@ pub(super) fn judge(
     };
     let doubts = parallel::map(&doubted, doubt);
     Judged { doubts, ranking, noise }
+}
+
+/// The labels among those that are `doubted` which are called likely wrong; what is expected of them goes into `noise`.
+fn trusted(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mut Noise) -> Vec<usize> {
+    let classes = probabilities.len() / given.len().max(1);
+    let of_row = |(p, &label): (&[f32], &u32)| {
+        let likely = top_two(p).0;
+        (p[likely as usize], likely != label)
+    };
+    let rows: Vec<(f32, bool)> = probabilities.chunks_exact(classes.max(1)).zip(given).map(of_row).collect();
+    let chances = alarms::chances(&rows);
+    noise.doubted = doubted.len();
+    noise.false_alarms = doubted.iter().map(|&at| chances[at]).sum::<f64>() + 0.0;
+    noise.is_weak = noise.false_alarms > WEAK * doubted.len() as f64;
+    if noise.is_weak {
+        return Vec::new();
+    }
+    // The least likely false alarms first; of equals, the most suspicious.
+    let mut by_chance: Vec<usize> = (0..doubted.len()).collect();
+    sorting::by(&mut by_chance, |&a, &b| chances[doubted[a]].total_cmp(&chances[doubted[b]]));
+    let (mut sum, mut kept, mut listed) = (0.0, 0, 0.0);
+    for (n, &place) in by_chance.iter().enumerate() {
+        sum += chances[doubted[place]];
+        if sum <= LISTED * (n + 1) as f64 {
+            (kept, listed) = (n + 1, sum);
+        }
+    }
+    noise.listed_false_alarms = listed;
+    let mut places = by_chance[..kept].to_vec();
+    places.sort_unstable();
+    places.into_iter().map(|place| doubted[place]).collect()
 }
 
 /// Whether given labels are more probable than their shares of the rows, by more than chance makes them: the sum of the differences
@@ -142,7 +189,7 @@ fn noise(confident: &Confident, given: &[u32]) -> Noise {
     };
     let mut pairs: Vec<PairNoise> = confident.pairs.iter().map(pair).collect();
     sorting::by(&mut pairs, |a, b| b.rows.total_cmp(&a.rows));
-    Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs }
+    Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs, ..Noise::default() }
 }
 
 /// For each row, the rows with nearly the same text and another label.

@@ -51,6 +51,9 @@ pub(crate) fn queries(words: usize, tokens: usize) -> Vec<usize> {
     (0..count).map(|i| (2 * i + 1) * words / (2 * count)).collect()
 }
 
+/// Shapes that are remembered, each with about 100 kB of figures.
+const KNOWN_SHAPES: usize = 32;
+
 /// The last shapes that were asked for.
 static KNOWN: Mutex<Vec<(Shape, Arc<Chance>)>> = Mutex::new(Vec::new());
 
@@ -60,11 +63,12 @@ impl Chance {
         if let Some(found) = find(&KNOWN.lock().unwrap_or_else(PoisonError::into_inner)) {
             return found;
         }
-        let heads = parallel::map_indices(RANDOM_HEADS, |head| random_head(shape, head as u64));
+        let waves = waves(shape.tokens.iter().sum());
+        let heads = parallel::map_indices(RANDOM_HEADS, |head| random_head(shape, &waves, head as u64));
         let found = Arc::new(Chance { heads });
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(0, (shape.clone(), found.clone()));
-        known.truncate(8);
+        known.truncate(KNOWN_SHAPES);
         found
     }
 
@@ -91,16 +95,21 @@ fn between(points: &[(f32, [f32; 4])], entropy: f32) -> [f32; 4] {
     std::array::from_fn(|role| from[role] + share * (to[role] - from[role]))
 }
 
-/// Vectors of `dim` numbers for `tokens` tokens: `share` of their variance is by position.
-fn vectors(random: &Philox, tokens: usize, dim: usize, share: f32) -> Vec<f32> {
+/// Sine and cosine of the waves at each position, [`WAVES`] pairs a token.
+fn waves(tokens: usize) -> Vec<(f32, f32)> {
+    let of = |token: usize, wave: usize| (token as f32 * 10_000f32.powf(-(wave as f32) / WAVES as f32)).sin_cos();
+    (0..tokens).flat_map(|token| (0..WAVES).map(move |wave| of(token, wave))).collect()
+}
+
+/// Vectors of `dim` numbers for each token, a row of `waves`: `share` of their variance is by position.
+fn vectors(random: &Philox, waves: &[(f32, f32)], dim: usize, share: f32) -> Vec<f32> {
+    let tokens = waves.len() / WAVES;
     let normal = |index: usize| random.normal(index as u64);
     let [by_token, by_place] = [(1.0 - share).sqrt(), (share / WAVES as f32).sqrt()];
     let mut found: Vec<f32> = (0..tokens * dim).map(|i| by_token * normal(i)).collect();
     let coefficients: Vec<f32> = (0..2 * WAVES * dim).map(|i| by_place * normal(tokens * dim + i)).collect();
-    for (token, vector) in found.chunks_exact_mut(dim).enumerate() {
-        for (wave, pair) in coefficients.chunks_exact(2 * dim).enumerate() {
-            let angle = token as f32 * 10_000f32.powf(-(wave as f32) / WAVES as f32);
-            let (sin, cos) = angle.sin_cos();
+    for (vector, waves) in found.chunks_exact_mut(dim).zip(waves.chunks_exact(WAVES)) {
+        for (&(sin, cos), pair) in waves.iter().zip(coefficients.chunks_exact(2 * dim)) {
             let (of_sin, of_cos) = pair.split_at(dim);
             vector.iter_mut().zip(of_sin.iter().zip(of_cos)).for_each(|(x, (a, b))| *x += a * sin + b * cos);
         }
@@ -108,13 +117,13 @@ fn vectors(random: &Philox, tokens: usize, dim: usize, share: f32) -> Vec<f32> {
     found
 }
 
-fn random_head(shape: &Shape, index: u64) -> Vec<(f32, [f32; 4])> {
+fn random_head(shape: &Shape, waves: &[(f32, f32)], index: u64) -> Vec<(f32, [f32; 4])> {
     let mut end = 0;
     let words: Vec<Range<usize>> = shape.tokens.iter().map(|&count| (end..end + count, end += count).0).collect();
     let (tokens, dim) = (end, shape.dim.max(1));
     let [of_share, of_queries, of_keys] = [0, 1, 2].map(|part| Philox::new(SEED, 3 * index + part));
     let share = of_share.uniform(0);
-    let [query, key] = [&of_queries, &of_keys].map(|random| vectors(random, tokens, dim, share));
+    let [query, key] = [&of_queries, &of_keys].map(|random| vectors(random, waves, dim, share));
     let at = |vectors: &[f32], token: usize| vectors[token * dim..][..dim].to_vec();
     let chosen = queries(words.len(), tokens);
     // Scores of the tokens of each chosen word, less the largest of their row.

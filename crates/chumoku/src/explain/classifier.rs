@@ -116,11 +116,26 @@ impl TextClassifier {
         method: Method,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
+        self.explain_label(text, name, (method, None), progress)
+    }
+
+    /// As [`TextClassifier::explain_by`], of the label of this name instead of the most probable one, where a text may have several.
+    ///
+    /// # Errors
+    /// As for [`TextClassifier::explain`], and if labels exclude each other or there is none of this name.
+    pub fn explain_label(
+        &self,
+        text: &str,
+        name: &str,
+        (method, label): (Method, Option<&str>),
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Explanation> {
         let own = self.text_of(text);
         if own.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
-        let found = self.effects(text, None, method, progress)?;
+        let asked = label.map(|label| self.config.problem.label_to_explain(&self.config.labels, label)).transpose()?;
+        let found = self.effects(text, asked, method, progress)?;
         let Effects { words: all_words, prediction: whole, class, effects, integral } = found;
         let Reading { ids, spans: words, tokens, around, tokens_of_text } =
             Reading::of(own, &self.tokenizer, self.config.max_tokens())?;
@@ -165,8 +180,9 @@ impl TextClassifier {
         let probabilities = ranked(&whole.probabilities);
         let order: Vec<usize> =
             probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
-        // Of a number the threshold that is asked about stays the same.
-        let told = |most: usize| if self.config.problem.number().is_some() { class } else { most };
+        // The threshold of a number and a label that is asked for stay the same.
+        let stays = self.config.problem.number().is_some() || asked.is_some();
+        let told = |most: usize| if stays { class } else { most };
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
             let prediction = self.predict_without(&[text], &[[layer, head]])?.remove(0);

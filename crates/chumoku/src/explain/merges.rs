@@ -1,8 +1,8 @@
 //! How a model's tokenizer cuts a text.
 
-use crate::model_folder::{TOKENIZER, check_files, fault, read};
+use crate::model_folder::{ModelKind, Snapshot, TOKENIZER, check_files, fault, read, read_snapshot};
 use crate::text::{MergedWord, merges};
-use crate::{ModelKind, Result, tr};
+use crate::{Result, tr};
 use std::path::Path;
 
 /// The merges by which the tokenizer of a model's folder cuts a text, word by word.
@@ -10,7 +10,11 @@ use std::path::Path;
 /// # Errors
 /// If the folder holds no model, or its tokenizer has no merges.
 pub fn merges_of(folder: &Path, text: &str) -> Result<Vec<MergedWord>> {
-    ModelKind::of(folder)?;
+    read_snapshot(folder, |folder| of_snapshot(folder, text))
+}
+
+fn of_snapshot(folder: &Snapshot, text: &str) -> Result<Vec<MergedWord>> {
+    ModelKind::of_snapshot(folder)?;
     check_files(folder, &[TOKENIZER])?;
     let bytes = read(folder, TOKENIZER)?;
     let json = std::str::from_utf8(&bytes).map_err(|error| {

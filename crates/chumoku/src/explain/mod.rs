@@ -11,6 +11,7 @@ mod beam;
 mod chance;
 mod classifier;
 mod columns;
+mod cost;
 mod curves;
 mod errors;
 mod explanation;
@@ -39,6 +40,7 @@ pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttentio
 pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
 pub use beam::{BeamNode, BeamTree, FoundText};
 pub use columns::{ColumnEffect, ReadAs};
+pub use cost::ExplainCost;
 pub use errors::{ConfidentError, Confusion, ErrorGroup, ErrorKind, Errors, LabelErrors, Told};
 pub use explanation::{
     Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,

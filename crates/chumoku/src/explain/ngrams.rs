@@ -4,7 +4,7 @@ use super::classifier::{BATCH_WORDS, JOINING, log_odds};
 use super::columns::{effects, rows_without};
 use super::marked::{MarkedWord, marked};
 use super::{Attribution, ExplainedKind, Explanation, LabelProbability, Word};
-use crate::{Error, NgramClassifier, Prediction, Result, tr};
+use crate::{Error, NgramClassifier, NgramClassifierConfig, Prediction, Result, tr};
 use std::ops::Range;
 
 impl NgramClassifier {
@@ -16,6 +16,14 @@ impl NgramClassifier {
     /// # Errors
     /// If the text is empty.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
+        self.explain_label(text, name, None)
+    }
+
+    /// As [`NgramClassifier::explain`], of the label of this name instead of the most probable one, where a text may have several.
+    ///
+    /// # Errors
+    /// As for [`NgramClassifier::explain`], and if labels exclude each other or there is none of this name.
+    pub fn explain_label(&self, text: &str, name: &str, label: Option<&str>) -> Result<Explanation> {
         let columns = self.columns();
         // What stands beside the text stays behind it, whatever is cut out of it.
         let row = text;
@@ -25,7 +33,7 @@ impl NgramClassifier {
         }
         let spans = crate::ngram::words(text);
         let whole = &self.predict(&[row])?[0];
-        let class = self.config.problem.questioned(whole);
+        let class = self.class_to_explain(whole, label)?;
         let of = |prediction: &Prediction| log_odds(prediction.probabilities[class].into());
         let scores = self.effects_of_words(row, &spans, (whole, &of))?;
         let of_columns = self.effects_of(&rows_without(columns, row), (whole, &of))?;
@@ -66,6 +74,15 @@ impl NgramClassifier {
             },
             columns: effects(columns, row, of_columns.into_iter()),
         })
+    }
+
+    /// The class, label or threshold that is to be explained.
+    pub(crate) fn class_to_explain(&self, prediction: &Prediction, label: Option<&str>) -> Result<usize> {
+        let NgramClassifierConfig { problem, labels, .. } = &self.config;
+        match label {
+            Some(label) => problem.label_to_explain(labels, label),
+            None => Ok(problem.questioned(prediction)),
+        }
     }
 
     /// By how much `of` is larger of the `whole` than of each of the variants.

@@ -3,6 +3,7 @@
 use super::checkpoints::{CHECKPOINT_FILES, CHECKPOINTS, has_checkpoints, is_step};
 use super::fault;
 use super::standing::Standing;
+use crate::output::WorkFolder;
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::Read;
@@ -47,12 +48,17 @@ pub(super) const READY: &str = ".chumoku-ready";
 /// In [`READY`]: the checkpoints of the model that is replaced.
 pub(super) const REPLACED: &str = "replaced";
 
-/// Where a file of the folder is: in the folder, or on its way into it.
+/// The path of a file of the folder: in the folder, or on its way into it.
 pub(crate) fn place_of(folder: &Path, name: &str) -> PathBuf {
     let ready = folder.join(READY);
+    if Standing::of(&ready) != Standing::Folder {
+        return folder.join(name);
+    }
     let moving = ready.join(name);
-    let is_moving = Standing::of(&ready) == Standing::Folder && Standing::of(&moving) != Standing::Nothing;
-    if is_moving { moving } else { folder.join(name) }
+    let is_moving = Standing::of(&moving) != Standing::Nothing;
+    // Weights move first. While they are there, a file that the new model lacks is none of the folder's model.
+    let is_stale = || MODEL.contains(&name) && Standing::of(&ready.join(WEIGHTS)) != Standing::Nothing;
+    if is_moving || is_stale() { moving } else { folder.join(name) }
 }
 
 /// That the folder is there, with these files.
@@ -120,30 +126,6 @@ fn missing(folder: &Path) -> String {
             "このファイルがありません。`chumoku train` が作るモデルのフォルダが必要です"
         ),
     }
-}
-
-/// The bytes of a file of the folder.
-///
-/// # Errors
-/// If it is missing, no plain file, or cannot be read.
-pub(crate) fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
-    let path = check_file(folder, name)?;
-    fs::read(&path).map_err(Error::io("reading", path))
-}
-
-/// The text of a file of the folder.
-///
-/// # Errors
-/// If it cannot be read, or is not UTF-8.
-pub(crate) fn read_text(folder: &Path, name: &str) -> Result<String> {
-    String::from_utf8(read(folder, name)?).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let problem = tr!(
-            "expected text in UTF-8, found another byte at offset {at}; the file is damaged",
-            "UTF-8 のテキストではありません（オフセット {at}）。ファイルが壊れています"
-        );
-        fault(folder, name, problem)
-    })
 }
 
 /// A file of the folder, open to be read.
@@ -284,6 +266,7 @@ pub(crate) fn strangers(folder: &Path) -> Vec<String> {
         match name.as_str() {
             LOG | CHECKPOINTS => {}
             LOCK if standing == Standing::File => {}
+            work if standing == Standing::Folder && work.starts_with(WorkFolder::PREFIX) => {}
             NEXT | STAGED | READY | TUNE if standing == Standing::Folder => {
                 found.extend(inner_strangers(&path).iter().map(|inner| format!("{name}{inner}")));
             }
@@ -302,6 +285,7 @@ fn inner_strangers(folder: &Path) -> Vec<String> {
         let below = |inner: Vec<String>| inner.into_iter().map(|inner| format!("/{name}{inner}")).collect();
         match (name.as_str(), Standing::of(&path)) {
             (CHECKPOINTS | REPLACED, _) => below(strange_checkpoints(&path)),
+            (work, Standing::Folder) if work.starts_with(WorkFolder::PREFIX) => Vec::new(),
             (STAGED | READY | TUNE, Standing::Folder) => below(inner_strangers(&path)),
             (trial, Standing::Folder) if is_trial(trial) => below(inner_strangers(&path)),
             (LOG | TUNE_LOG_BESIDE, Standing::File) => Vec::new(),

@@ -1,33 +1,38 @@
 //! A checksum of a model folder, by which runs on different machines see that they have the same model.
 
-use super::files::{CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG, check_files};
+use super::files::{READY, check_files, place_of};
+use super::snapshot::{OF_THE_TRAINING, Snapshot, read_snapshot};
 use crate::data::Fingerprint;
 use crate::{Error, Result};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// What a folder has of its training, which no answer depends on.
-const OF_THE_TRAINING: [&str; 5] = [CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG];
-
 /// The SHA-256 of the files of a model folder that answers depend on, with their names.
 ///
 /// # Errors
 /// If the folder or one of its files cannot be read.
 pub fn model_fingerprint(folder: &Path) -> Result<String> {
+    read_snapshot(folder, of_snapshot)
+}
+
+fn of_snapshot(folder: &Snapshot) -> Result<String> {
     check_files(folder, &[])?;
-    let listed = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let listed = fs::read_dir(&**folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let listed = listed.map_err(Error::io("reading", &**folder))?;
+    let moving = fs::read_dir(folder.join(READY)).into_iter().flatten().flatten();
     let mut names: Vec<String> = listed
-        .map_err(Error::io("reading", folder.to_owned()))?
-        .iter()
-        .filter(|entry| entry.path().is_file())
+        .into_iter()
+        .chain(moving)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .filter(|name| !name.starts_with('.') && !OF_THE_TRAINING.contains(&name.as_str()))
+        .filter(|name| place_of(folder, name).is_file())
         .collect();
     names.sort_unstable();
+    names.dedup();
     let mut all = Fingerprint::new();
     for name in names {
-        let path = folder.join(&name);
+        let path = place_of(folder, &name);
         let content = file_fingerprint(&path).map_err(Error::io("reading", path))?;
         all.add(name.as_bytes());
         all.add(content.as_bytes());

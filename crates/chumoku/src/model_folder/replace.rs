@@ -9,7 +9,7 @@ use super::files::{
     CONFIG, LOG, MODEL, READY, REPLACED, STAGED, TUNE, TUNE_LOG_BESIDE, WEIGHTS, impostors, is_trial, names,
 };
 use super::standing::Standing;
-use crate::{Error, Result, failpoint, tr};
+use crate::{Error, Result, failpoint, output, tr};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// If they cannot be written, or one would replace a file that is none of a model's.
-pub(crate) fn write_model(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()> {
+pub(crate) fn write_files(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()> {
     settle(folder)?;
     check_free(folder)?;
     let staged = folder.join(STAGED);
@@ -174,7 +174,7 @@ fn remove(path: &Path) -> Result<()> {
 
 /// Writes a new file and flushes it to disk.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = fs::File::create_new(path).map_err(Error::writing("creating", path))?;
+    let mut file = output::create_new(path).map_err(Error::writing("creating", path))?;
     let (first, second) = bytes.split_at(bytes.len() / 2);
     let mut write = || {
         file.write_all(first)?;
@@ -188,7 +188,7 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Gives a file or folder its place, replacing a file that is there.
 pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
     failpoint::hit("rename");
-    fs::rename(from, to)
+    output::rename(from, to)
 }
 
 /// New names in a folder are on disk only when the folder is.
@@ -204,6 +204,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
 mod tests {
     use super::super::checkpoints::CHECKPOINT_FILES;
     use super::super::files::{CARD, METRICS, TOKENIZER, place_of, strangers};
+    use super::super::snapshot::Snapshot;
     use super::*;
 
     fn config(which: &str) -> Vec<u8> {
@@ -230,13 +231,13 @@ mod tests {
 
     /// A folder with an old model, and the new one made in it.
     fn before(folder: &Path) -> std::path::PathBuf {
-        write_model(folder, &model("old", &OLD)).unwrap();
+        write_files(folder, &model("old", &OLD)).unwrap();
         checkpoint(folder, "step-0000000007");
         fs::write(folder.join(LOG), "{\"step\":7,\"epoch\":0}").unwrap();
         fs::write(folder.join("thesis.tex"), "mine").unwrap();
         let next = folder.join(super::super::NEXT);
         fs::create_dir(&next).unwrap();
-        write_model(&next, &model("new", &NEW)).unwrap();
+        write_files(&next, &model("new", &NEW)).unwrap();
         checkpoint(&next, "step-0000000007");
         checkpoint(&next, "step-0000000009");
         fs::write(next.join(LOG), "{\"step\":9,\"epoch\":1}").unwrap();
@@ -285,12 +286,12 @@ mod tests {
     fn what_was_half_written_is_no_model() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        write_model(folder, &model("old", &OLD)).unwrap();
+        write_files(folder, &model("old", &OLD)).unwrap();
         fs::create_dir(folder.join(STAGED)).unwrap();
         fs::write(folder.join(STAGED).join(CONFIG), "{").unwrap();
         assert_eq!(found(folder), "old");
         assert_eq!(strangers(folder), [""; 0]);
-        write_model(folder, &model("new", &NEW)).unwrap();
+        write_files(folder, &model("new", &NEW)).unwrap();
         assert_eq!(found(folder), "new");
         assert_eq!(names(folder), [CARD, CONFIG, METRICS, WEIGHTS, TOKENIZER]);
     }
@@ -303,7 +304,7 @@ mod tests {
             // Of somebody else, even if it looks like ours, where there is no model.
             let bytes = if name == CONFIG { b"{\"model_type\": \"bert\"}".to_vec() } else { bytes };
             fs::write(folder.join(name), &bytes).unwrap();
-            let error = write_model(folder, &model("new", &NEW)).unwrap_err().to_string();
+            let error = write_files(folder, &model("new", &NEW)).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
             assert_eq!(names(folder), [name]);
             assert_eq!(fs::read(folder.join(name)).unwrap(), bytes);
@@ -311,18 +312,18 @@ mod tests {
         // A card of the user's own in the place of the model's.
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        write_model(folder, &model("old", &OLD)).unwrap();
+        write_files(folder, &model("old", &OLD)).unwrap();
         fs::write(folder.join(CARD), "# My project").unwrap();
-        assert!(write_model(folder, &model("new", &NEW)).unwrap_err().to_string().contains(CARD));
+        assert!(write_files(folder, &model("new", &NEW)).unwrap_err().to_string().contains(CARD));
         assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
         // A model's card is known in either language.
         fs::write(folder.join(CARD), "# テキスト分類\n\nChumoku 0.1.0 でゼロから学習しました。").unwrap();
-        write_model(folder, &model("old", &OLD)).unwrap();
+        write_files(folder, &model("old", &OLD)).unwrap();
         fs::remove_file(folder.join(CARD)).unwrap();
         // One that was put there while the new model was made, likewise: the old model stays beside it.
         let next = folder.join(super::super::NEXT);
         fs::create_dir(&next).unwrap();
-        write_model(&next, &model("new", &NEW)).unwrap();
+        write_files(&next, &model("new", &NEW)).unwrap();
         fs::write(folder.join(CARD), "# My project").unwrap();
         assert!(publish(folder, &next).unwrap_err().to_string().contains(CARD));
         assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
@@ -331,7 +332,7 @@ mod tests {
         // Nor a log of something else, whatever it is called.
         for log in ["{\"time\":1}", "GET /\n", "{\"step\":,\"epoch\":0}"] {
             fs::write(folder.join(LOG), log).unwrap();
-            assert!(write_model(folder, &model("new", &NEW)).unwrap_err().to_string().contains(LOG), "{log}");
+            assert!(write_files(folder, &model("new", &NEW)).unwrap_err().to_string().contains(LOG), "{log}");
             assert_eq!(fs::read_to_string(folder.join(LOG)).unwrap(), log);
         }
         fs::remove_file(folder.join(LOG)).unwrap();
@@ -357,10 +358,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let files = [(WEIGHTS, vec![1]), ("missing/config.json", vec![2])];
-        assert!(write_model(folder, &files).is_err());
+        assert!(write_files(folder, &files).is_err());
         assert_eq!(names(folder), [""; 0]);
-        write_model(folder, &model("old", &OLD)).unwrap();
-        assert!(write_model(folder, &files).is_err());
+        write_files(folder, &model("old", &OLD)).unwrap();
+        assert!(write_files(folder, &files).is_err());
         assert_eq!(found(folder), "old");
         assert!(!folder.join(STAGED).exists());
     }
@@ -369,12 +370,12 @@ mod tests {
     fn what_systems_leave_in_folders_is_nobodys() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        write_model(folder, &model("old", &OLD)).unwrap();
+        write_files(folder, &model("old", &OLD)).unwrap();
         for name in [".DS_Store", "Thumbs.db", "desktop.ini"] {
             fs::write(folder.join(name), "x").unwrap();
         }
         assert_eq!(strangers(folder), [""; 0]);
-        write_model(folder, &model("new", &NEW)).unwrap();
+        write_files(folder, &model("new", &NEW)).unwrap();
         assert!(folder.join(".DS_Store").exists() && found(folder) == "new");
     }
 
@@ -384,10 +385,10 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(WEIGHTS);
-        write_model(folder.path(), &model("old", &OLD)).unwrap();
+        write_files(folder.path(), &model("old", &OLD)).unwrap();
         for mode in [0o600, 0o640] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            write_model(folder.path(), &model("new", &NEW)).unwrap();
+            write_files(folder.path(), &model("new", &NEW)).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
         }
     }
@@ -398,13 +399,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (model_folder, outside) = (folder.path().join("model"), folder.path().join("outside"));
         fs::create_dir(&model_folder).unwrap();
-        write_model(&model_folder, &model("old", &OLD)).unwrap();
+        write_files(&model_folder, &model("old", &OLD)).unwrap();
         fs::rename(model_folder.join(WEIGHTS), &outside).unwrap();
         std::os::unix::fs::symlink(&outside, model_folder.join(WEIGHTS)).unwrap();
         assert_eq!(strangers(&model_folder), [WEIGHTS]);
-        assert!(write_model(&model_folder, &model("new", &NEW)).is_err());
+        assert!(write_files(&model_folder, &model("new", &NEW)).is_err());
         assert_eq!(fs::read_to_string(&outside).unwrap(), "old model.safetensors");
-        let error = super::super::read(&model_folder, WEIGHTS).unwrap_err().to_string();
+        let error = super::super::read(&Snapshot::of(&model_folder), WEIGHTS).unwrap_err().to_string();
         assert!(error.contains("a symbolic link"), "{error}");
     }
 }

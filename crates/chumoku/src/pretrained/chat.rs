@@ -3,7 +3,7 @@
 use super::files;
 use crate::calendar::{Date, MONTHS, WEEKDAYS};
 use crate::lang::clean_text;
-use crate::model_folder::{CHAT_TEMPLATE, SPECIAL_TOKENS, TOKENIZER_CONFIG, fault};
+use crate::model_folder::{CHAT_TEMPLATE, SPECIAL_TOKENS, Snapshot, TOKENIZER_CONFIG, fault};
 use crate::{Error, Result, tr};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Kwargs;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize as _};
 use serde_json::ser::Formatter;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of the largest template that is read: some hundred times what models have.
@@ -75,7 +75,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// If it cannot be read, or is no template.
-    pub(crate) fn read(folder: &Path) -> Result<Option<ChatTemplate>> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Option<ChatTemplate>> {
         let settings: Settings = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
         let mut tokens = special_tokens(&settings.others);
         if tokens.is_empty()
@@ -285,7 +285,7 @@ mod tests {
         settings["chat_template"] = template.into();
         std::fs::write(folder.path().join(TOKENIZER_CONFIG), settings.to_string()).unwrap();
         let messages = [ChatMessage::new("system", "Be brief."), ChatMessage::new("user", " \"Hi\" <b> ")];
-        ChatTemplate::read(folder.path())?.map(|template| template.render(&messages)).transpose()
+        ChatTemplate::read(&Snapshot::of(folder.path()))?.map(|template| template.render(&messages)).transpose()
     }
 
     fn rendered(template: &str) -> String {

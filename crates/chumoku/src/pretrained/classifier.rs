@@ -3,12 +3,13 @@
 
 use super::config::{Config, encoder_of};
 use super::files;
-use super::sentence::place_of_encoder;
+use super::sentence::{Sentence, folder_of_encoder};
 use super::static_vectors::static_vectors;
 use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
-use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
+use crate::model_folder::{CONFIG, OURS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
+use crate::nn::{DenseHead, HeadActivation, NormKind, Pooling};
 use crate::of_layers::of_layers;
 use crate::params::{Layout, Params};
 use crate::text::TextTokenizer;
@@ -17,11 +18,16 @@ use chumoku_nn::pretrained::{PretrainedEncoder, Source};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The key of `config.json` under which a fine-tuned model has what is ours.
-pub(super) const OURS: &str = "chumoku";
+/// The head's first layer gives vectors one length: RMS norm of tanh of a small multiple of the vector. The tanh of small
+/// numbers changes nothing. The factor is a power of two, and ε is small beside the mean square of the multiple.
+const DENSE: &str = "head.dense.weight";
+const NORM: &str = "head.norm.weight";
+const FACTOR: f32 = 1.0 / 4096.0;
+const EPSILON: f64 = 1e-15;
+const LINEAR: DenseHead = DenseHead { activation: HeadActivation::Tanh, bias: false, norm: None };
 
 /// The form in which a classifier was published, and in which it is written again.
 #[derive(Clone, Debug)]
@@ -30,6 +36,8 @@ pub(crate) struct Origin {
     encoder: PretrainedEncoder,
     /// The names of the classifier's parameters.
     tensors: Vec<(String, Source)>,
+    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    pooling: Option<Pooling>,
     /// Files of the folder that are written again as they are.
     files: Vec<(&'static str, Vec<u8>)>,
 }
@@ -58,15 +66,23 @@ pub(crate) struct Start {
     /// The most tokens of a text, those around it included.
     pub(crate) limit: usize,
     folder: PathBuf,
+    /// The open files of weights: they stay those of this model, whatever takes their place in the folder.
+    weights: Weights,
+    /// How the folder pools tokens into the vector of a text, and whether it says so itself.
+    pub(crate) pooling: (Pooling, bool),
 }
 
 impl Origin {
-    fn read(folder: &Path) -> Result<(Origin, Config)> {
+    fn read(folder: &Snapshot) -> Result<(Origin, Config)> {
         let config = Config::read(folder)?;
         let encoder = encoder_of(folder, &config)?;
         let values = config.object(folder)?.clone();
         let files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG])?;
-        Ok((Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files }, config))
+        let origin = Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files, pooling: None };
+        // A folder that says how its tokens are pooled was written by Chumoku; another value is refused with the rest.
+        let pooling = origin.config.get(OURS).and_then(|ours| ours.get("pooling")).cloned();
+        let pooling = pooling.and_then(|pooling| serde_json::from_value(pooling).ok());
+        Ok((if let Some(pooling) = pooling { origin.pooled(pooling) } else { origin }, config))
     }
 
     /// The kind of model, as the folder has it.
@@ -78,9 +94,33 @@ impl Origin {
         Names { tensors: &self.tensors, prefix: self.encoder.prefix }
     }
 
+    /// The same encoder with one linear layer on vectors that are pooled in this way and have one length, in place of the
+    /// published head.
+    #[must_use]
+    pub(crate) fn pooled(mut self, pooling: Pooling) -> Origin {
+        let is_last = |name: &str| matches!(name, "head.weight" | "head.bias");
+        self.tensors.retain(|(name, _)| !name.starts_with("head.") || is_last(name));
+        for name in [DENSE, NORM] {
+            self.tensors.push((name.into(), Source::Whole(name.into())));
+        }
+        Origin { pooling: Some(pooling), ..self }
+    }
+
+    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    pub(crate) fn pooling(&self) -> Option<Pooling> {
+        self.pooling
+    }
+
     /// The classifier for so many classes.
     pub(crate) fn classifier(&self, num_classes: usize) -> ClassifierConfig {
-        self.encoder.classifier(num_classes)
+        let published = self.encoder.classifier(num_classes);
+        match self.pooling {
+            Some(pooling) => {
+                let head_dense = DenseHead { norm: Some((NormKind::Rms, EPSILON)), ..LINEAR };
+                ClassifierConfig { pooling, head_dense: Some(head_dense), head_dropout: 0.0, ..published }
+            }
+            None => published,
+        }
     }
 
     /// The encoder without a head.
@@ -127,7 +167,7 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<Self> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Self> {
         let (origin, config) = Origin::read(folder)?;
         let labels = labels(folder, &origin)?;
         let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(LABELS);
@@ -158,27 +198,34 @@ pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize)
 }
 
 impl Start {
-    /// Reads all of a folder but its weights, trusting nothing in it.
+    /// Reads all of a folder but the numbers of its weights, trusting nothing in it.
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<Start> {
-        let folder = place_of_encoder(folder)?;
-        if static_vectors(&folder)?.is_some() {
+    pub(crate) fn read(given: &Snapshot) -> Result<Start> {
+        let inner = folder_of_encoder(given)?;
+        let folder = inner.as_ref().unwrap_or(given);
+        if static_vectors(folder)?.is_some() {
             let problem = tr!(
                 "holds static vectors, which have no layers to train; start from an encoder (bert, modernbert …)",
                 "静的なベクトルだけで、学習する層がありません。エンコーダー（bert、modernbert など）から始めてください"
             );
-            return Err(fault(&folder, WEIGHTS, problem));
+            return Err(fault(folder, WEIGHTS, problem));
         }
-        let (mut origin, _) = Origin::read(&folder)?;
+        let (mut origin, _) = Origin::read(folder)?;
         let config = &origin.encoder.config;
-        let pretrained = read_tokenizer(&folder, config.vocab_size)?;
-        let limit = read_limit(&folder, config.max_length)?;
-        if !files::has(&folder, TOKENIZER) {
+        let pretrained = read_tokenizer(folder, config.vocab_size)?;
+        let limit = read_limit(folder, config.max_length)?;
+        if !files::has(folder, TOKENIZER) {
             origin.files.push((TOKENIZER, pretrained.to_json()?.into_bytes()));
         }
-        Ok(Start { origin, tokenizer: TextTokenizer::of_pretrained(pretrained)?, limit, folder })
+        let sentence = Sentence::read(given, config.encoder.d_model).ok();
+        let pooling = match sentence.as_ref().map(|sentence| (&sentence.pooling[..], sentence.is_said)) {
+            Some((&[pooling], is_said)) => (pooling, is_said),
+            _ => (Pooling::Mean, false),
+        };
+        let tokenizer = TextTokenizer::of_pretrained(pretrained)?;
+        Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), weights: Weights::read(folder)?, pooling })
     }
 
     /// The parameters of a classifier that fine-tuning begins with: the folder's, those aside that `seed` decides because
@@ -189,10 +236,20 @@ impl Start {
     pub(crate) fn params(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
         let role = |name: &str| match name {
             "head.weight" | "head.bias" => Role::New,
+            DENSE | NORM if self.origin.pooling.is_some() => Role::New,
             name if name.starts_with("head.") => Role::Welcome,
             _ => Role::Needed,
         };
-        self.fill(layout, seed, role)
+        let mut params = self.fill(layout, seed, role)?;
+        if self.origin.pooling.is_some() {
+            for (name, shape, range) in layout.iter().filter(|(name, ..)| *name == DENSE) {
+                debug_assert_eq!((name, shape[0]), (DENSE, shape[1]));
+                let matrix = &mut params.values_mut()[range];
+                matrix.fill(0.0);
+                matrix.iter_mut().step_by(shape[1] + 1).for_each(|x| *x = FACTOR);
+            }
+        }
+        Ok(params)
     }
 
     /// The same of a model whose head, all that begins with `head.`, is another than the folder's.
@@ -204,8 +261,7 @@ impl Start {
     }
 
     fn fill(&self, layout: &Arc<Layout>, seed: u64, role: impl Fn(&str) -> Role) -> Result<Params<f32>> {
-        let weights = Weights::read(&self.folder)?;
-        weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
+        self.weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
     }
 
     /// Whether training could begin.
@@ -224,7 +280,7 @@ const ONE_CLASS: &str = "single_label_classification";
 const LABELS: &str = "multi_label_classification";
 
 /// The classes of a published classifier, in the order of their numbers.
-fn labels(folder: &Path, origin: &Origin) -> Result<Vec<String>> {
+fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
     let wrong = |problem: String| Err(fault(folder, CONFIG, problem));
     let expected = origin.encoder.head.architecture;
     let architectures = origin.config.get("architectures").and_then(Value::as_array);

@@ -1,7 +1,7 @@
 //! `config.json`: which architecture the folder holds, and what this version does not read.
 
 use super::files;
-use crate::model_folder::{CONFIG, fault};
+use crate::model_folder::{CONFIG, Snapshot, fault};
 use crate::of_layers::of_layers;
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
@@ -11,7 +11,6 @@ use chumoku_nn::pretrained::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use std::path::Path;
 
 /// The folder's `config.json`.
 pub(crate) struct Config {
@@ -23,13 +22,13 @@ impl Config {
     ///
     /// # Errors
     /// If it is not there, does not say what model it is of, or asks for what this version refuses.
-    pub(crate) fn read(folder: &Path) -> Result<Config> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Config> {
         if !folder.is_dir() {
             let problem = match folder.exists() {
                 true => tr!("expected a folder, found a file", "フォルダではなくファイルです"),
                 false => tr!("there is no such folder", "このフォルダはありません"),
             };
-            return Err(crate::Error::Model { path: folder.to_owned(), problem });
+            return Err(crate::Error::Model { path: folder.to_path_buf(), problem });
         }
         if !files::has(folder, CONFIG) {
             let problem = tr!(
@@ -55,7 +54,7 @@ impl Config {
     ///
     /// # Errors
     /// If it is something else.
-    pub(super) fn object(&self, folder: &Path) -> Result<&Map<String, Value>> {
+    pub(super) fn object(&self, folder: &Snapshot) -> Result<&Map<String, Value>> {
         self.value
             .as_object()
             .ok_or_else(|| fault(folder, CONFIG, tr!("expected a JSON object", "JSON のオブジェクトが必要です")))
@@ -79,7 +78,7 @@ impl Config {
     ///
     /// # Errors
     /// If a setting is missing or has another type.
-    pub(super) fn parse<T: DeserializeOwned>(&self, folder: &Path) -> Result<T> {
+    pub(super) fn parse<T: DeserializeOwned>(&self, folder: &Snapshot) -> Result<T> {
         serde_json::from_value(self.value.clone()).map_err(|error| {
             let kind = self.model_type();
             let problem = tr!(
@@ -95,7 +94,7 @@ impl Config {
 ///
 /// # Errors
 /// If its architecture is none that this version reads, or its settings are out of range.
-pub(crate) fn encoder_of(folder: &Path, config: &Config) -> Result<PretrainedEncoder> {
+pub(crate) fn encoder_of(folder: &Snapshot, config: &Config) -> Result<PretrainedEncoder> {
     let encoder = match config.model_type() {
         "bert" | "roberta" | "xlm-roberta" | "camembert" => config.parse::<BertConfig>(folder)?.encoder(),
         "modernbert" => config.parse::<ModernBertConfig>(folder)?.encoder(),
@@ -117,7 +116,7 @@ pub(crate) fn encoder_of(folder: &Path, config: &Config) -> Result<PretrainedEnc
 ///
 /// # Errors
 /// If its architecture is none that this version reads, or its settings are out of range.
-pub(crate) fn decoder_of(folder: &Path, config: &Config) -> Result<PretrainedDecoder> {
+pub(crate) fn decoder_of(folder: &Snapshot, config: &Config) -> Result<PretrainedDecoder> {
     let experts = ["num_local_experts", "num_experts", "n_routed_experts"];
     if let Some(name) = experts.into_iter().find(|name| config.value.get(*name).is_some_and(|n| !n.is_null())) {
         let problem = tr!(
@@ -145,7 +144,7 @@ pub(crate) fn decoder_of(folder: &Path, config: &Config) -> Result<PretrainedDec
 ///
 /// # Errors
 /// If its architecture is none that this version reads, or its settings are out of range.
-pub(crate) fn translator_of(folder: &Path, config: &Config) -> Result<PretrainedTranslator> {
+pub(crate) fn translator_of(folder: &Snapshot, config: &Config) -> Result<PretrainedTranslator> {
     let translator = match config.model_type() {
         "marian" => config.parse::<MarianConfig>(folder)?.translator(),
         other => {

@@ -1,22 +1,22 @@
 //! The files of a stranger's folder. Unlike a folder of ours it may hold links: so do the folders that downloads are kept in.
 
-use crate::model_folder::{fault, place_of};
+use crate::model_folder::{Snapshot, fault, place_of};
 use crate::{Error, Result, memory, tr};
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Bytes of the largest file of settings that is read.
 const LARGEST_JSON: u64 = 64 << 20;
 
 /// Whether the folder has such a file.
-pub(super) fn has(folder: &Path, name: &str) -> bool {
+pub(super) fn has(folder: &Snapshot, name: &str) -> bool {
     place_of(folder, name).is_file()
 }
 
 /// A plain file of the folder, and its size.
-pub(super) fn find(folder: &Path, name: &str) -> Result<(PathBuf, u64)> {
+pub(super) fn find(folder: &Snapshot, name: &str) -> Result<(PathBuf, u64)> {
     let path = place_of(folder, name);
     let found = fs::metadata(&path).map_err(Error::io("reading", &path))?;
     match found.is_file() {
@@ -26,7 +26,7 @@ pub(super) fn find(folder: &Path, name: &str) -> Result<(PathBuf, u64)> {
 }
 
 /// The bytes of a file, if memory has room for them.
-pub(super) fn read(folder: &Path, name: &str) -> Result<Vec<u8>> {
+pub(super) fn read(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     let (path, bytes) = find(folder, name)?;
     if let Some([needed, free]) = memory::lacking(bytes as f64) {
         let problem = tr!(
@@ -56,19 +56,19 @@ pub(super) fn read_at(file: &fs::File, to: &mut [u8], start: u64) -> io::Result<
 }
 
 /// The bytes of those of these files that the folder has, to be written again as they are.
-pub(super) fn kept(folder: &Path, names: &[&'static str]) -> Result<Vec<(&'static str, Vec<u8>)>> {
+pub(super) fn kept(folder: &Snapshot, names: &[&'static str]) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let names = names.iter().filter(|name| has(folder, name));
     names.map(|&name| Ok((name, read(folder, name)?))).collect()
 }
 
 /// A file of settings.
-pub(super) fn json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<T> {
+pub(super) fn json<T: DeserializeOwned>(folder: &Snapshot, name: &str) -> Result<T> {
     serde_json::from_slice(&json_bytes(folder, name)?).map_err(|error| {
         fault(folder, name, tr!("not the settings expected: {error}", "想定した設定ではありません: {error}"))
     })
 }
 
-fn json_bytes(folder: &Path, name: &str) -> Result<Vec<u8>> {
+fn json_bytes(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     let (path, bytes) = find(folder, name)?;
     if bytes > LARGEST_JSON {
         let problem = tr!(
@@ -81,7 +81,7 @@ fn json_bytes(folder: &Path, name: &str) -> Result<Vec<u8>> {
 }
 
 /// A file of settings that need not be there.
-pub(super) fn optional_json<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>> {
+pub(super) fn optional_json<T: DeserializeOwned>(folder: &Snapshot, name: &str) -> Result<Option<T>> {
     if has(folder, name) { json(folder, name).map(Some) } else { Ok(None) }
 }
 

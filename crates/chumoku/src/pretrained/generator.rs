@@ -2,13 +2,14 @@
 //! become a prompt; and how a model is written again that was trained further here.
 
 use super::chat::ChatTemplate;
-use super::classifier::{OURS, config_text};
+use super::classifier::config_text;
 use super::config::{Config, decoder_of};
 use super::tokenizer::read_tokenizer;
 use super::weights::published;
 use super::{DecoderCheckpoint, files};
 use crate::model_folder::{
-    CHAT_TEMPLATE, CONFIG, GENERATION, SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, fault, serialize,
+    CHAT_TEMPLATE, CONFIG, GENERATION, OURS, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, fault,
+    serialize,
 };
 use crate::params::Params;
 use crate::text::TextTokenizer;
@@ -17,7 +18,6 @@ use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::path::Path;
 
 /// A language model out of a folder.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl GeneratorCheckpoint {
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<GeneratorCheckpoint> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<GeneratorCheckpoint> {
         let config = Config::read(folder)?;
         // The small files first: what is wrong with them is said before the large one is read.
         let vocab_size = decoder_of(folder, &config)?.config.vocab_size;
@@ -120,7 +120,7 @@ impl GeneratorCheckpoint {
             })?),
         };
         let precision = ours.as_ref().map_or(config.precision(), |ours| ours.precision);
-        let decoder = DecoderCheckpoint::read(folder, Some(precision))?;
+        let decoder = DecoderCheckpoint::of_snapshot(folder, Some(precision))?;
         let mut files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, CHAT_TEMPLATE, GENERATION])?;
         if !files::has(folder, TOKENIZER) {
             files.push((TOKENIZER, tokenizer.to_json()?.into_bytes()));

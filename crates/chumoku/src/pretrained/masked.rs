@@ -1,9 +1,8 @@
 //! A masked language model as Hugging Face's library reads it: an encoder that was pretrained here.
 
-use super::classifier::OURS;
 use super::weights::published;
 use crate::Result;
-use crate::model_folder::{CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize};
+use crate::model_folder::{CONFIG, OURS, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize};
 use crate::params::Params;
 use crate::text::{CLS, TextTokenizer};
 use chumoku_nn::pretrained::ModernBertConfig;

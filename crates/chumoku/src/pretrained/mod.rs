@@ -19,12 +19,12 @@ pub(crate) use chat::ChatTemplate;
 pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
 pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
 pub(crate) use masked::{MASK, PAD, masked_model_files};
-pub(crate) use sentence::{Dense, Sentence, place_of_encoder};
+pub(crate) use sentence::{Dense, Sentence, folder_of_encoder};
 pub(crate) use tokenizer::{read_limit, read_tokenizer};
 pub(crate) use translator::{PublishedTranslator, Writing};
 
 use crate::Result;
-use crate::model_folder::{CONFIG, fault};
+use crate::model_folder::{CONFIG, Snapshot, fault, read_snapshot};
 use crate::models::{LanguageModel, TextEncoder, Translator};
 use crate::of_layers::of_layers;
 use crate::params::Params;
@@ -56,14 +56,18 @@ impl EncoderCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
+        read_snapshot(folder, |folder| EncoderCheckpoint::of_snapshot(folder, precision))
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
         let (model, source, precision) = EncoderCheckpoint::described(folder, precision)?;
         let params = EncoderCheckpoint::weights(folder, &model, &source, precision)?;
         Ok(EncoderCheckpoint { model, params, source })
     }
 
-    /// As [`EncoderCheckpoint::read`], with the folder's tokenizer.
+    /// The same with the folder's tokenizer.
     pub(crate) fn read_with_tokenizer(
-        folder: &Path,
+        folder: &Snapshot,
         precision: Option<Precision>,
     ) -> Result<(EncoderCheckpoint, PretrainedTokenizer)> {
         let (model, source, precision) = EncoderCheckpoint::described(folder, precision)?;
@@ -76,7 +80,10 @@ impl EncoderCheckpoint {
     }
 
     /// What `config.json` says.
-    fn described(folder: &Path, precision: Option<Precision>) -> Result<(TextEncoder, PretrainedEncoder, Precision)> {
+    fn described(
+        folder: &Snapshot,
+        precision: Option<Precision>,
+    ) -> Result<(TextEncoder, PretrainedEncoder, Precision)> {
         let (source, stored) = match static_vectors(folder)? {
             Some(source) => (source, Precision::default()),
             None => {
@@ -90,7 +97,7 @@ impl EncoderCheckpoint {
     }
 
     fn weights(
-        folder: &Path,
+        folder: &Snapshot,
         model: &TextEncoder,
         source: &PretrainedEncoder,
         precision: Precision,
@@ -119,6 +126,10 @@ impl DecoderCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
+        read_snapshot(folder, |folder| DecoderCheckpoint::of_snapshot(folder, precision))
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
         let config = Config::read(folder)?;
         let source = decoder_of(folder, &config)?;
         let model =
@@ -148,6 +159,10 @@ impl TranslatorCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
+        read_snapshot(folder, |folder| TranslatorCheckpoint::of_snapshot(folder, precision))
+    }
+
+    pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
         let config = Config::read(folder)?;
         let source = translator_of(folder, &config)?;
         let model = Translator::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;

@@ -2,13 +2,12 @@
 
 use super::files;
 use super::weights::dense_matrix;
-use crate::model_folder::{MODULES, Module, fault};
+use crate::model_folder::{MODULES, Module, Snapshot, fault};
 use crate::nn::Pooling;
 use crate::{Result, tr};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 const CONFIG: &str = "config.json";
 /// Values of a linear layer, about a gigabyte.
@@ -78,7 +77,7 @@ impl Sentence {
     ///
     /// # Errors
     /// If a step is one that this version does not know, or does not fit the one before.
-    pub(crate) fn read(folder: &Path, width: usize) -> Result<Sentence> {
+    pub(crate) fn read(folder: &Snapshot, width: usize) -> Result<Sentence> {
         let Prompts { prompts, default_prompt_name } =
             files::optional_json(folder, "config_sentence_transformers.json")?.unwrap_or_default();
         let mut sentence = Sentence {
@@ -99,7 +98,7 @@ impl Sentence {
         let is_static = modules.first().is_some_and(|module| module.is_static());
         let rest = if is_static { 1 } else { 2 };
         for (step, Module { path, kind }) in modules.iter().enumerate() {
-            let place = folder.join(check_path(folder, path)?);
+            let place = folder.below(check_path(folder, path)?);
             match (step, kind.rsplit('.').next().unwrap_or_default()) {
                 (0, "Transformer") => {
                     let limit: Limit = files::optional_json(&place, "sentence_bert_config.json")?.unwrap_or_default();
@@ -129,16 +128,15 @@ impl Sentence {
     }
 }
 
-/// Where the encoder's files are: in the folder, or in one that `modules.json` names.
-pub(crate) fn place_of_encoder(folder: &Path) -> Result<PathBuf> {
+/// The folder inside of this one that holds the encoder's files, if `modules.json` names one.
+pub(crate) fn folder_of_encoder(folder: &Snapshot) -> Result<Option<Snapshot>> {
     let modules: Option<Vec<Module>> = files::optional_json(folder, MODULES)?;
-    match modules.as_deref() {
-        Some([Module { path, .. }, ..]) => Ok(folder.join(check_path(folder, path)?)),
-        _ => Ok(folder.to_owned()),
-    }
+    let Some([Module { path, .. }, ..]) = modules.as_deref() else { return Ok(None) };
+    let path = check_path(folder, path)?;
+    Ok((!path.is_empty() && path != ".").then(|| folder.below(path)))
 }
 
-fn check_path<'a>(folder: &Path, path: &'a str) -> Result<&'a str> {
+fn check_path<'a>(folder: &Snapshot, path: &'a str) -> Result<&'a str> {
     if path.is_empty() || path == "." || files::is_plain_name(path) {
         return Ok(path);
     }
@@ -150,7 +148,7 @@ fn check_path<'a>(folder: &Path, path: &'a str) -> Result<&'a str> {
 }
 
 /// How a folder of pooling's settings pools.
-fn pooling(folder: &Path) -> Result<Vec<Pooling>> {
+fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
     let settings: Map<String, Value> = files::json(folder, CONFIG)?;
     let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
     if settings.get("include_prompt").and_then(Value::as_bool) == Some(false) {
@@ -186,7 +184,7 @@ fn pooling(folder: &Path) -> Result<Vec<Pooling>> {
     }
 }
 
-fn dense(folder: &Path, inputs: usize) -> Result<Dense> {
+fn dense(folder: &Snapshot, inputs: usize) -> Result<Dense> {
     let config: DenseConfig = files::json(folder, CONFIG)?;
     let fault = |problem: String| fault(folder, CONFIG, problem);
     if config.in_features != inputs {

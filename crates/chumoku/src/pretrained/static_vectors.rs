@@ -3,11 +3,10 @@
 use super::config::Config;
 use super::files;
 use super::weights::Weights;
-use crate::model_folder::{CONFIG, MODEL2VEC, WEIGHTS, fault};
+use crate::model_folder::{CONFIG, MODEL2VEC, Snapshot, WEIGHTS, fault};
 use crate::of_layers::of_layers;
 use crate::{Error, Result, tr};
 use chumoku_nn::pretrained::{PretrainedEncoder, StaticEmbeddingConfig};
-use std::path::Path;
 
 /// What the table is called, by sentence-transformers and by model2vec.
 const TABLES: [&str; 2] = ["embedding.weight", "embeddings"];
@@ -25,7 +24,7 @@ pub(crate) fn no_layers() -> Error {
 ///
 /// # Errors
 /// If files cannot be read, or there is no table in them.
-pub(crate) fn static_vectors(folder: &Path) -> Result<Option<PretrainedEncoder>> {
+pub(crate) fn static_vectors(folder: &Snapshot) -> Result<Option<PretrainedEncoder>> {
     let (has_config, has_weights) = (files::has(folder, CONFIG), files::has(folder, WEIGHTS));
     if !has_weights || (has_config && Config::read(folder)?.model_type() != MODEL2VEC) {
         return Ok(None);

@@ -1,12 +1,11 @@
 //! The folder's tokenizer, and how long a text may be.
 
 use super::files;
-use crate::model_folder::{TOKENIZER, TOKENIZER_CONFIG, fault};
+use crate::model_folder::{Snapshot, TOKENIZER, TOKENIZER_CONFIG, fault};
 use crate::text::{PretrainedTokenizer, WordPieceOptions};
 use crate::{Result, tr};
 use chumoku_kernels::parallel;
 use serde::Deserialize;
-use std::path::Path;
 
 const WORD_PIECES: &str = "vocab.txt";
 const SENTENCE_PIECES: [&str; 4] = ["sentencepiece.bpe.model", "spiece.model", "tokenizer.model", "source.spm"];
@@ -26,7 +25,7 @@ struct Settings {
 ///
 /// # Errors
 /// If there is none that this version reads, or it has more tokens than the model.
-pub(crate) fn read_tokenizer(folder: &Path, vocab_size: usize) -> Result<PretrainedTokenizer> {
+pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<PretrainedTokenizer> {
     let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let class = settings.as_ref().and_then(|settings| settings.tokenizer_class.as_deref()).unwrap_or_default();
     let (name, tokenizer) = if files::has(folder, TOKENIZER) {
@@ -61,7 +60,7 @@ pub(crate) fn read_tokenizer(folder: &Path, vocab_size: usize) -> Result<Pretrai
 /// # Errors
 /// As for either.
 pub(super) fn beside_tokenizer<T: Send>(
-    folder: &Path,
+    folder: &Snapshot,
     vocab_size: usize,
     weights: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(T, PretrainedTokenizer)> {
@@ -70,7 +69,7 @@ pub(super) fn beside_tokenizer<T: Send>(
 }
 
 /// The most tokens that a text may have, those around it included.
-pub(crate) fn read_limit(folder: &Path, positions: usize) -> Result<usize> {
+pub(crate) fn read_limit(folder: &Snapshot, positions: usize) -> Result<usize> {
     let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let said = settings.and_then(|settings| settings.model_max_length).filter(|&most| most >= 1.0);
     Ok(said.map_or(positions, |most| most.min(positions as f64) as usize))
@@ -85,7 +84,7 @@ fn needs_mecab(class: &str) -> String {
     )
 }
 
-fn missing(folder: &Path) -> String {
+fn missing(folder: &Snapshot) -> String {
     match SENTENCE_PIECES.into_iter().find(|name| files::has(folder, name)) {
         Some(found) => tr!(
             "the file is missing, and {found} is not read; write it where Python has transformers: python -c \"from \

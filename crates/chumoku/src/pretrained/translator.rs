@@ -5,12 +5,11 @@ use super::config::translator_of;
 use super::generator::Ids;
 use super::tokenizer::{read_limit, read_tokenizer};
 use super::{TranslatorCheckpoint, files};
-use crate::model_folder::{CONFIG, GENERATION, SOURCE_TOKENIZER, TOKENIZER_CONFIG, fault};
+use crate::model_folder::{CONFIG, GENERATION, SOURCE_TOKENIZER, Snapshot, TOKENIZER_CONFIG, fault};
 use crate::text::{PretrainedTokenizer, TextTokenizer};
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use serde::Deserialize;
-use std::path::Path;
 
 /// SentencePiece's files of source and target, and the numbers of all pieces.
 const PIECES: [&str; 2] = ["source.spm", "target.spm"];
@@ -67,7 +66,7 @@ impl PublishedTranslator {
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(folder: &Path) -> Result<PublishedTranslator> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<PublishedTranslator> {
         let config = Config::read(folder)?;
         // The small files first: what is wrong with them is said before the large one is read.
         let model = translator_of(folder, &config)?.config;
@@ -85,7 +84,7 @@ impl PublishedTranslator {
         let of_model: Generation = config.parse(folder)?;
         let writing = writing(folder, of_generation, of_model, vocab_size, model.max_length)?;
         let max_length = read_limit(folder, model.max_length)?;
-        let checkpoint = TranslatorCheckpoint::read(folder, None)?;
+        let checkpoint = TranslatorCheckpoint::of_snapshot(folder, None)?;
         let name = |name: Option<String>, other: &str| name.unwrap_or_else(|| other.to_owned());
         Ok(PublishedTranslator {
             model_type: config.model_type().to_owned(),
@@ -102,7 +101,7 @@ impl PublishedTranslator {
 
 /// The tokenizers of both sides: SentencePiece's files with the vocabulary, or else a `tokenizer.json`, and a
 /// `source_tokenizer.json` where the source has its own.
-fn tokenizers(folder: &Path, vocab_size: usize) -> Result<(Option<TextTokenizer>, TextTokenizer)> {
+fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokenizer>, TextTokenizer)> {
     if PIECES.iter().all(|name| files::has(folder, name)) && files::has(folder, VOCABULARY) {
         let vocabulary = files::find(folder, VOCABULARY)?.0;
         let of = |name: &str| -> Result<TextTokenizer> {
@@ -131,7 +130,7 @@ fn tokenizers(folder: &Path, vocab_size: usize) -> Result<(Option<TextTokenizer>
 }
 
 /// Of the files that a translator is published with, one that is not there, where nothing else can take its place.
-fn missing(folder: &Path) -> Option<&'static str> {
+fn missing(folder: &Snapshot) -> Option<&'static str> {
     let others = ["tokenizer.json", "vocab.txt"];
     if others.iter().any(|name| files::has(folder, name)) {
         return None;
@@ -139,7 +138,7 @@ fn missing(folder: &Path) -> Option<&'static str> {
     [PIECES[0], PIECES[1], VOCABULARY].into_iter().find(|name| !files::has(folder, name))
 }
 
-fn check_ids(folder: &Path, name: &str, ids: usize, vocab_size: usize) -> Result<()> {
+fn check_ids(folder: &Snapshot, name: &str, ids: usize, vocab_size: usize) -> Result<()> {
     if ids <= vocab_size {
         return Ok(());
     }
@@ -152,7 +151,7 @@ fn check_ids(folder: &Path, name: &str, ids: usize, vocab_size: usize) -> Result
 }
 
 fn writing(
-    folder: &Path,
+    folder: &Snapshot,
     of_generation: Generation,
     of_model: Generation,
     vocab_size: usize,

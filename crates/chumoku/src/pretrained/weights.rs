@@ -1,9 +1,9 @@
 //! Weights as safetensors: one file, or shards with their index; F32, F16 and BF16.
 
 use super::files;
-use crate::model_folder::{Tensors, WEIGHTS, f32_bytes, fault, no_tensor};
+use crate::model_folder::{Snapshot, Tensors, WEIGHTS, f32_bytes, fault, no_tensor};
 use crate::params::{Layout, Params};
-use crate::{Error, Result, memory, tr};
+use crate::{Error, Result, failpoint, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16, parallel};
 use chumoku_nn::pretrained::Source;
 use safetensors::tensor::{Metadata, TensorInfo};
@@ -11,7 +11,7 @@ use safetensors::{Dtype, SafeTensorError};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const INDEX: &str = "model.safetensors.index.json";
@@ -30,6 +30,7 @@ struct Index {
 
 /// The weights of a folder: what its files hold is known, and is read where it is asked for, straight into the parameters'
 /// memory. (Not mapped: a file that somebody cuts short meanwhile would end the program.)
+#[derive(Debug)]
 pub(crate) struct Weights {
     folder: PathBuf,
     shards: Vec<Shard>,
@@ -38,6 +39,7 @@ pub(crate) struct Weights {
 }
 
 /// A file of weights, open.
+#[derive(Debug)]
 struct Shard {
     name: String,
     path: PathBuf,
@@ -76,7 +78,8 @@ enum Trouble {
 
 impl Shard {
     /// Opens a file of a folder and reads what it says of itself.
-    fn open(folder: &Path, name: &str) -> Result<Shard> {
+    fn open(folder: &Snapshot, name: &str) -> Result<Shard> {
+        failpoint::hit("weights");
         let (path, bytes) = files::find(folder, name)?;
         let io = |error| Error::io("reading", &path)(error);
         let file = File::open(&path).map_err(io)?;
@@ -105,6 +108,7 @@ impl Shard {
         if header.data_len() as u64 != bytes - start {
             return Err(unsound(SafeTensorError::MetadataIncompleteBuffer));
         }
+        folder.check(name, header.metadata().as_ref())?;
         Ok(Shard { name: name.to_owned(), path, file, header, start })
     }
 }
@@ -149,9 +153,13 @@ impl Weights {
     ///
     /// # Errors
     /// If there are none, they are pickled or damaged, or the index names files elsewhere.
-    pub(crate) fn read(folder: &Path) -> Result<Weights> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<Weights> {
         if files::has(folder, WEIGHTS) {
-            return Ok(Weights { folder: folder.to_owned(), shards: vec![Shard::open(folder, WEIGHTS)?], index: None });
+            return Ok(Weights {
+                folder: folder.to_path_buf(),
+                shards: vec![Shard::open(folder, WEIGHTS)?],
+                index: None,
+            });
         }
         if !files::has(folder, INDEX) {
             return Err(fault(folder, WEIGHTS, missing(folder)));
@@ -166,7 +174,7 @@ impl Weights {
             return Err(fault(folder, INDEX, problem));
         }
         let shards = shards.into_iter().map(|name| Shard::open(folder, name)).collect::<Result<_>>()?;
-        Ok(Weights { folder: folder.to_owned(), shards, index: Some(weight_map) })
+        Ok(Weights { folder: folder.to_path_buf(), shards, index: Some(weight_map) })
     }
 
     /// The shape of a tensor, if the folder has it.
@@ -419,7 +427,7 @@ fn listed(names: &mut [String]) -> String {
     format!("{}{more}", names[..names.len().min(SHOWN)].join(", "))
 }
 
-fn missing(folder: &Path) -> String {
+fn missing(folder: &Snapshot) -> String {
     // A translator has more than its two bodies.
     let class = if files::has(folder, "source.spm") { "AutoModelForSeq2SeqLM" } else { "AutoModel" };
     match PICKLED.into_iter().find(|name| files::has(folder, name)) {
@@ -439,7 +447,7 @@ fn missing(folder: &Path) -> String {
 }
 
 /// Weight (outputs, inputs) and bias of the one linear layer that a file holds.
-pub(crate) fn dense_matrix(folder: &Path, [outputs, inputs]: [usize; 2], bias: bool) -> Result<[Vec<f32>; 2]> {
+pub(crate) fn dense_matrix(folder: &Snapshot, [outputs, inputs]: [usize; 2], bias: bool) -> Result<[Vec<f32>; 2]> {
     let weights = Weights::read(folder)?;
     let found = weights.tensors()?;
     let get = |name: &str, shape: &[usize]| {
@@ -457,6 +465,7 @@ pub(crate) fn dense_matrix(folder: &Path, [outputs, inputs]: [usize; 2], bias: b
 mod tests {
     use super::*;
     use safetensors::tensor::TensorView;
+    use std::path::Path;
 
     /// More numbers than are read at a time, all of which every form holds exactly, as a tensor that is not the file's first.
     fn written(folder: &Path, dtype: Dtype, numbers: &[f32]) -> Shard {
@@ -470,7 +479,7 @@ mod tests {
             ("b", TensorView::new(dtype, vec![numbers.len()], &bytes).unwrap()),
         ];
         std::fs::write(folder.join(WEIGHTS), safetensors::serialize(views, None).unwrap()).unwrap();
-        Shard::open(folder, WEIGHTS).unwrap()
+        Shard::open(&Snapshot::of(folder), WEIGHTS).unwrap()
     }
 
     fn read(shard: &Shard, to: &mut [f32]) -> Result<(), Trouble> {

@@ -136,6 +136,16 @@ pub(crate) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent:
     }
     let wrong = 1.0 - ngrams.accuracy;
     let percent = 100.0 * wrong;
+    if let Some(class) = ngrams.weakest().filter(|_| wrong <= LITTLE) {
+        let (name, of) = (quoted(&class.label), class.rows);
+        let found = (class.recall * of as f64).round();
+        return tr!(
+            "Advice: {percent:.1} % of these {rows} rows are wrong, but only {found} of {of} of {name} are found. More rows of \
+             that class would help; --optimize macro-f1 and --class-weights balanced answer it more often.",
+            "助言: 誤りはこの {rows} 行の {percent:.1} % ですが、{name}は {of} 行のうち {found} 行しか見つかりません。そのクラスの行を\
+             増やすと改善が見込めます。--optimize macro-f1 や --class-weights balanced を使うと、そのクラスと答えることが増えます。"
+        );
+    }
     match wrong <= LITTLE {
         true => tr!(
             "Advice: keep the n-grams: {percent:.1} % of these {rows} rows are wrong, which leaves a transformer little \
@@ -203,5 +213,12 @@ mod tests {
         assert!(said.contains("always answering “ok”") && !said.contains("--model"), "{said}");
         assert_eq!(of_ngrams_alone(&majority, &majority, "ok"), said);
         assert!(of_ngrams_alone(&right, &majority, "ok").contains("keep the n-grams"));
+        // One wrong row of a hundred, but one of two of its class.
+        let truth: Vec<u32> = (0..100).map(|i| u32::from(i % 50 == 7)).collect();
+        let scores = |predicted: &[u32]| Scores::of(&Judged { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
+        let predicted: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();
+        let said = of_ngrams_alone(&scores(&predicted), &scores(&[0; 100]), "ok");
+        assert!(said.contains("1.0 % of these 100 rows are wrong, but only 1 of 2 of “spam” are found"), "{said}");
+        assert!(!said.contains("keep the n-grams"), "{said}");
     }
 }

@@ -1,16 +1,17 @@
 //! How good predictions are of texts with any number of labels each.
 
+use super::resample::exact_interval;
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::sorting;
 use chumoku_kernels::Philox;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How good predicted sets of labels are.
 ///
 /// Sources: Tsoumakas, Katakis and Vlahavas, "Mining multi-label data", 2010, for the averages; Efron, "Better bootstrap
 /// confidence intervals", 1987, for percentile intervals.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LabelScores {
     /// Rows.
@@ -40,12 +41,12 @@ pub struct LabelScores {
     /// Each label, in the order of the model.
     pub of_labels: Vec<LabelScore>,
     /// Each level from the top, where labels stand in a tree.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<LabelLevel>,
 }
 
 /// How good predictions of the labels at one level of a tree are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LabelLevel {
     /// The level, counted from 1 at the top.
@@ -59,7 +60,7 @@ pub struct LabelLevel {
 }
 
 /// How good predictions of one label are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LabelScore {
     /// The label.
@@ -208,6 +209,13 @@ fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
     if rows.is_empty() {
         return [0.0; 2];
     }
+    // Resamples of rows that are all right, or all wrong, do not differ.
+    let told: Vec<&Counts> = rows.iter().filter(|row| row.predicted + row.there > 0).collect();
+    let right = told.iter().filter(|row| row.right == row.predicted && row.right == row.there).count();
+    let is_uniform = right == told.len() || told.iter().all(|row| row.right == 0);
+    if let Some(exact) = exact_interval(right, told.len()).filter(|_| is_uniform) {
+        return exact;
+    }
     let mut found: Vec<f64> = (0..RESAMPLES as u64)
         .map(|resample| {
             let random = Philox::new(seed, resample);
@@ -295,6 +303,16 @@ mod tests {
         assert!(low < found.micro_f1 && found.micro_f1 < high);
         assert_eq!(found.of_labels[1].f1, 2.0 / 3.0);
         assert_eq!(micro_f1(&truth, &predicted), found.micro_f1);
+    }
+
+    #[test]
+    fn few_rows_that_are_all_right_are_no_certainty() {
+        let rows: Vec<Vec<u32>> = (0..20).map(|i| vec![i % 2]).collect();
+        let wrong: Vec<Vec<u32>> = (0..20).map(|i| vec![1 - i % 2]).collect();
+        let low = 0.025f64.powf(1.0 / 20.0);
+        let [right, none] = [&rows, &wrong].map(|found| LabelScores::of(&rows, found, None, &named(2), 1));
+        assert!((right.micro_f1_interval[0] - low).abs() < 1e-9 && right.micro_f1_interval[1] == 1.0);
+        assert!((none.micro_f1_interval[1] - (1.0 - low)).abs() < 1e-9 && none.micro_f1_interval[0] == 0.0);
     }
 
     #[test]

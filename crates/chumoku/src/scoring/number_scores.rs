@@ -4,13 +4,13 @@ use crate::lang::lang;
 use crate::number::{Estimate, NumberScale};
 use crate::sorting;
 use chumoku_kernels::Philox;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How good predicted numbers are.
 ///
 /// R² compares with predicting the mean of these rows for each; Spearman's ρ (1904) is Pearson's r of ranks, equal numbers sharing
 /// their mean rank. Both, and r, are 0 where all numbers are equal.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NumberScores {
     /// Rows.
@@ -40,7 +40,7 @@ pub struct NumberScores {
 }
 
 /// How good predictions are of texts of one level; what is a mean of them is none where there are no such rows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelScore {
     /// The level.

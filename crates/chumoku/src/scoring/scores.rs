@@ -4,6 +4,7 @@ use super::quick::quick_scores;
 use super::resample::{Intervals, Judged, intervals};
 use super::sureness::Sureness;
 use super::tree_scores::TreeScores;
+use crate::lang::harmless;
 use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
@@ -105,6 +106,13 @@ impl Scores {
         self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
     }
 
+    /// The class that is found least often, if it is found in less than three quarters of its rows.
+    pub fn weakest(&self) -> Option<&ClassScore> {
+        const OFTEN: f64 = 0.75;
+        let missed = self.classes.iter().filter(|class| class.rows > 0 && class.recall < OFTEN);
+        missed.min_by(|a, b| a.recall.total_cmp(&b.recall))
+    }
+
     /// What must be said before any figure, if anything: that classes are never predicted.
     ///
     /// One line.
@@ -133,10 +141,9 @@ impl Scores {
 /// A name that leaves room in a line, without what would break it.
 fn short(name: &str) -> String {
     const MOST: usize = 40;
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
     match name.char_indices().nth(MOST) {
-        Some((end, _)) => name[..end].chars().map(plain).chain(['…']).collect(),
-        None => name.chars().map(plain).collect(),
+        Some((end, _)) => harmless(&name[..end]) + "…",
+        None => harmless(name),
     }
 }
 

@@ -2,6 +2,7 @@
 //! borders and its kind are right.
 
 use super::few_rows;
+use super::resample::exact_interval;
 use crate::data::Span;
 use chumoku_kernels::Philox;
 use serde::Serialize;
@@ -85,10 +86,16 @@ impl SpanScores {
         };
         let mut f1s: Vec<f64> = (0..RESAMPLES).map(resample).collect();
         f1s.sort_by(f64::total_cmp);
+        let tails = [f1s[RESAMPLES as usize / 40], f1s[(RESAMPLES - RESAMPLES / 40 - 1) as usize]];
+        // Resamples of texts that are all right, or all wrong, do not differ.
+        let told: Vec<&Tally> = texts.iter().filter(|[_, truth, found]| truth + found > 0).collect();
+        let right = told.iter().filter(|[right, truth, found]| right == truth && right == found).count();
+        let is_uniform = right == told.len() || told.iter().all(|[right, ..]| *right == 0);
+        let exact = exact_interval(right, told.len()).filter(|_| is_uniform);
         SpanScores {
             rows: texts.len(),
             all: SpanScore::of("", sum(&mut texts.iter())),
-            f1_interval: [f1s[RESAMPLES as usize / 40], f1s[(RESAMPLES - RESAMPLES / 40 - 1) as usize]],
+            f1_interval: exact.unwrap_or(tails),
             kinds: kinds.into_iter().map(|(label, tally)| SpanScore::of(label, tally)).collect(),
         }
     }
@@ -121,6 +128,9 @@ mod tests {
         let person = &scores.kinds[1];
         assert_eq!([person.precision, person.recall, person.f1], [0.5, 1.0, 2.0 / 3.0]);
         assert_eq!(scores.f1_interval, [0.0, 0.5]);
+        // Nine right texts of nine leave open that one in three is wrong.
+        let right = SpanScores::of(std::iter::repeat_n((&truth[1][..], &truth[1][..]), 9), 1);
+        assert!((right.f1_interval[0] - 0.025f64.powf(1.0 / 9.0)).abs() < 1e-9 && right.f1_interval[1] == 1.0);
         let none = SpanScores::of([(&[][..], &[][..])].into_iter(), 1);
         assert_eq!([none.all.precision, none.all.recall, none.all.f1], [0.0; 3]);
     }

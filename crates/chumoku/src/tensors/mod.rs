@@ -10,7 +10,8 @@ mod safetensors;
 #[cfg(test)]
 mod tests;
 
-use crate::data::{AtomicOutput, DataError};
+use crate::data::DataError;
+use crate::output::{AtomicOutput, Inputs};
 use crate::tr;
 use chumoku_kernels::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
@@ -293,16 +294,16 @@ impl TensorFile {
         bytes
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file, whole or not at all, in a program that reads `inputs`.
     ///
     /// # Errors
-    /// If the format has no place for a type or for metadata, or the system refuses.
-    pub fn write(&self, path: &Path) -> Result<(), TensorError> {
+    /// If the format has no place for a type or for metadata, the file is one of `inputs`, or the system refuses.
+    pub fn write(&self, path: &Path, inputs: &Inputs) -> Result<(), TensorError> {
         let format = TensorFormat::of(path)?;
         for (name, tensor) in &self.tensors {
             format.check(path, name, tensor)?;
         }
-        let mut file = AtomicOutput::create(path)?;
+        let mut file = AtomicOutput::create(path, inputs)?;
         let written = match format {
             TensorFormat::Safetensors => safetensors::write(self, &mut file),
             TensorFormat::Npz => npz::write(self, &mut file),

@@ -7,7 +7,7 @@ use super::target::Target;
 use super::{Event, Metric, Rows, TrainingData};
 use crate::beside::{self, MOST_COLUMNS, SideColumn};
 use crate::data::Place;
-use crate::lang::lang;
+use crate::lang::{lang, markdown};
 use crate::ngram::{Answer, NgramModel, loss_of};
 use crate::{Error, Result, tr};
 use chumoku_text::beside::{Asked, cells, join, text_of};
@@ -241,7 +241,7 @@ impl Worth {
     /// For the model card.
     pub(super) fn section(&self, columns: &[SideColumn]) -> String {
         let mut card = tr!("\n## Columns beside the text\n\n", "\n## テキスト以外の列\n\n");
-        columns.iter().for_each(|column| card += &format!("- {}\n", column.describe()));
+        columns.iter().for_each(|column| card += &format!("- {}\n", markdown(&column.describe())));
         card + &format!("\n{}\n", self.said())
     }
 

@@ -1,13 +1,13 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
-use super::markdown::cell;
+use super::comparison::{name_of_figure, shown_figure};
 use super::names::{network_name, network_sizes};
 use super::run::plan_json;
 use super::training::held_out;
 use super::{Plan, State, TrainOptions, TrainingData};
 use crate::Result;
-use crate::caution::{self, Caution, Step, SureLevels};
-use crate::lang::lang;
+use crate::caution::{self, Caution, Step, SureLevels, breach};
+use crate::lang::{lang, markdown};
 use crate::ngram::Answer;
 use crate::nn::Network;
 use crate::scoring::{Advice, Rows, Scores, TreeScores, largest};
@@ -126,7 +126,7 @@ const LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
 
 /// What `--abstain` does at the usual levels: its threshold, what that covers of the validation rows, and of these rows.
 ///
-/// Where classes stand in a tree, of each level.
+/// Where classes stand in a tree, of each level. A promise that these rows break says why.
 pub(super) fn promises(caution: Option<&Caution>, (sure, levels): (&[(f32, bool)], &[SureLevels])) -> Vec<Value> {
     let Some(caution) = caution else { return Vec::new() };
     if !levels.is_empty() {
@@ -143,6 +143,7 @@ pub(super) fn promises(caution: Option<&Caution>, (sure, levels): (&[(f32, bool)
                        "right": 1.0 - step.wrong as f64 / step.answered.max(1) as f64 },
             "covers": answered.len() as f64 / sure.len().max(1) as f64,
             "right": (!answered.is_empty()).then(|| right as f64 / answered.len() as f64),
+            "broken": breach(right, answered.len(), level),
         }))
     };
     LEVELS.into_iter().filter_map(of_level).collect()
@@ -198,9 +199,9 @@ pub(crate) fn model_card(
     let blend = model.config().blend;
     card += &tr!(
         "\nThe predictor multiplies the {noun}'s probabilities, to the power {:.2}, with the n-gram model's, to the \
-         power {:.2}; both powers were fitted on the validation rows, so the probabilities are calibrated on them.\n\n",
-        "\n予測は、{noun}の確率の {:.2} 乗と n-gram モデルの確率の {:.2} 乗の積です。どちらの指数も検証データで求めたもので、確率は\
-         検証データで較正されています。\n\n",
+         power {:.2}; both powers were fitted on held-out rows, so the probabilities are calibrated on them.\n\n",
+        "\n予測は、{noun}の確率の {:.2} 乗と n-gram モデルの確率の {:.2} 乗の積です。どちらの指数も学習から除いた行で求めたもので、確率は\
+         その行で較正されています。\n\n",
         blend.attention,
         blend.ngrams
     );
@@ -243,6 +244,11 @@ pub(super) fn how_trained(plan: &Plan, is_further: bool) -> String {
     }
     match &plan.fine_tuning {
         None => tr!("trained from scratch with Chumoku {version}", "Chumoku {version} でゼロから学習し"),
+        Some(from) if plan.settings.epochs == 0 => tr!(
+            "pretrained (type {}), with a logistic regression on its vectors by Chumoku {version}",
+            "事前学習済みの状態（種類 {}）のまま、そのベクトルで Chumoku {version} がロジスティック回帰を学習し",
+            from.model_type
+        ),
         Some(from) => tr!(
             "pretrained (type {}) and fine-tuned with Chumoku {version}",
             "事前学習済みの状態（種類 {}）から Chumoku {version} でファインチューニングし",
@@ -271,12 +277,18 @@ pub(super) fn most_frequent() -> &'static str {
 
 /// The title, and what must be known before any figure.
 pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
-    let labels: String = data.labels.join(lang().pick(", ", "、")).chars().take(200).collect();
+    let labels = heading_of(&data.labels);
     let mut card = tr!("# Text classifier: {labels}\n\n", "# テキスト分類モデル: {labels}\n\n");
     if let Some(warning) = scores.warning() {
         let _ = writeln!(card, "**{warning}**\n");
     }
     card
+}
+
+/// Labels in a heading, cut to a readable length.
+pub(super) fn heading_of(labels: &[String]) -> String {
+    let labels: String = labels.join(lang().pick(", ", "、")).chars().take(200).collect();
+    markdown(&labels)
 }
 
 fn percent(x: f64) -> String {
@@ -318,6 +330,28 @@ pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> S
     card
 }
 
+/// The score without the test rows whose texts training had too, if it had some. `key` names the figure.
+pub(super) fn unseen_section(metrics: &Value, key: &str) -> String {
+    let rows = |scores: &Value| scores["rows"].as_u64().unwrap_or_default();
+    let unseen = rows(&metrics["unseen"]);
+    if unseen == 0 {
+        return String::new();
+    }
+    let of = |scores: &Value| shown_figure(key, scores[key].as_f64().unwrap_or_default());
+    let [all, without] = [of(&metrics["scores"]), of(&metrics["unseen"])];
+    let (leaked, name) = (rows(&metrics["scores"]).saturating_sub(unseen), name_of_figure(key));
+    tr!(
+        "\n\nTraining had the texts of {leaked} test rows too. Without them, the {name} is {without} ({unseen} rows) and not {all}.\n",
+        "\n\nテストデータのうち {leaked} 行は、テキストが学習データにもあります。それらを除いた {unseen} 行での{name}は {without} で、\
+         {all} ではありません。\n"
+    )
+}
+
+/// The entry `optimize` of `metrics.json`: scores with the decision, or without it where the model applies it.
+pub(super) fn decision_json(is_applied: bool, factors: &[f32], scores: &Scores) -> Value {
+    json!({ "for": "macro_f1", "applied": is_applied, "factors": factors, "scores": scores })
+}
+
 /// How the folder of a model of texts, or of pairs of them, is used.
 pub(super) fn use_section(reads_pairs: bool) -> String {
     let [predict, explain] = match reads_pairs {
@@ -342,7 +376,7 @@ pub(super) fn class_table(scores: &Scores) -> String {
         let _ = writeln!(
             card,
             "| {} | {} | {} | {} | {} |",
-            cell(&class.label),
+            markdown(&class.label),
             percent(class.precision),
             percent(class.recall),
             percent(class.f1),

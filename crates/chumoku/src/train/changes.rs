@@ -51,7 +51,7 @@ pub(super) fn changes_of_ngrams<A: Rehearsed>(
     model: &NgramClassifier,
     options: &TrainOptions,
 ) -> Result<Option<(Value, String)>> {
-    let Some(folder) = options.from.as_deref().filter(|_| data.further.is_some()) else { return Ok(None) };
-    let before = NgramClassifier::load(folder)?;
+    let (Some(folder), Some(further)) = (&options.from, &data.further) else { return Ok(None) };
+    let before = further.base.read(folder, NgramClassifier::of_snapshot)?;
     changes(data, [Predictor::Ngrams(&before), Predictor::Ngrams(model)], options.seed)
 }

@@ -4,6 +4,7 @@
 //! `manifest.json`, which counts steps and names the file's SHA-256. The two newest are kept; a damaged newest one is
 //! reported and the one before it is used.
 
+use super::identity::RunIdentity;
 use super::state::{Best, State};
 use crate::lang::system;
 use crate::model_folder::{MANIFEST, STATE, Standing, checkpoints, remove_checkpoint, rename, sync_folder, write_file};
@@ -20,8 +21,8 @@ const KEPT: usize = 2;
 #[derive(Serialize, Deserialize)]
 struct Manifest {
     format: u32,
-    /// What the run is about: data, plan and seed.
-    fingerprint: String,
+    #[serde(flatten)]
+    identity: RunIdentity,
     step: u64,
     epoch: u64,
     batch: u64,
@@ -59,7 +60,7 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
 ///
 /// # Errors
 /// If it cannot be written; earlier checkpoints are then untouched.
-pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u64) -> Result<()> {
+pub(super) fn save(folder: &Path, state: &State, identity: &RunIdentity, log_bytes: u64) -> Result<()> {
     fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
     let arrays = [
         ("params", &state.params),
@@ -76,7 +77,7 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
     let tensors = safetensors::serialize(views, None).expect("plain f32 arrays can be written");
     let manifest = Manifest {
         format: 1,
-        fingerprint: fingerprint.to_owned(),
+        identity: identity.clone(),
         step: state.step,
         epoch: state.epoch,
         batch: state.batch,
@@ -114,19 +115,15 @@ pub(super) fn save(folder: &Path, state: &State, fingerprint: &str, log_bytes: u
 ///
 /// # Errors
 /// If all are damaged, or the newest sound one belongs to other data or settings.
-pub(super) fn load(folder: &Path, start: &Params<f32>, fingerprint: &str) -> Result<Option<Loaded>> {
+pub(super) fn load(folder: &Path, start: &Params<f32>, identity: &RunIdentity) -> Result<Option<Loaded>> {
     let mut damaged = Vec::new();
     let found = checkpoints(folder);
     for path in &found {
-        match read(path, start, fingerprint) {
+        match read(path, start, &identity.fingerprint) {
             Ok((state, log_bytes)) => return Ok(Some(Loaded { state, log_bytes, damaged })),
             Err(ReadError::Damaged(problem)) => damaged.push(format!("{}: {problem}", path.display())),
-            Err(ReadError::Foreign) => {
-                let problem = tr!(
-                    "the checkpoint was made with other data, settings or seed; give the same as then, or start over with \
-                     --force",
-                    "このチェックポイントのデータ・設定・シードは今回と異なります。当時と同じものを指定するか、--force で最初からやり直してください"
-                );
+            Err(ReadError::Foreign(earlier)) => {
+                let problem = identity.refusal(&earlier, &tr!("the checkpoint was", "このチェックポイント"));
                 return Err(Error::Output { path: path.clone(), problem });
             }
         }
@@ -146,7 +143,8 @@ pub(super) fn load(folder: &Path, start: &Params<f32>, fingerprint: &str) -> Res
 
 enum ReadError {
     Damaged(String),
-    Foreign,
+    /// It is of another run.
+    Foreign(RunIdentity),
 }
 
 fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(State, u64), ReadError> {
@@ -167,15 +165,15 @@ fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(State, u
             "state.safetensors がチェックサムと一致しません"
         )));
     }
-    if manifest.format != 1 || manifest.fingerprint != fingerprint {
-        return Err(ReadError::Foreign);
+    if manifest.format != 1 || manifest.identity.fingerprint != fingerprint {
+        return Err(ReadError::Foreign(manifest.identity));
     }
     let tensors = SafeTensors::deserialize(&tensors).map_err(|error| damaged(error.to_string()))?;
     let array = |name: &str| -> Result<Params<f32>, ReadError> {
         let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
         let mut params = start.cleared();
         if view.dtype() != Dtype::F32 || view.shape() != [params.values().len()] {
-            return Err(ReadError::Foreign);
+            return Err(ReadError::Foreign(manifest.identity.clone()));
         }
         for (value, bytes) in params.values_mut().iter_mut().zip(view.data().chunks_exact(4)) {
             *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
@@ -203,6 +201,10 @@ mod tests {
     use crate::model_folder::has_checkpoint;
     use crate::params::{Builder, Init};
 
+    fn run(fingerprint: &str) -> RunIdentity {
+        RunIdentity::new(fingerprint.to_owned())
+    }
+
     fn state() -> State {
         let mut builder = Builder::new();
         builder.add("w", &[3, 4], Init::Normal(1.0));
@@ -214,15 +216,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut state = state();
         let start = state.params.clone();
-        assert!(load(folder.path(), &start, "f").unwrap().is_none());
+        assert!(load(folder.path(), &start, &run("f")).unwrap().is_none());
         for step in 1..=4 {
             state.step = step;
             state.params.values_mut()[0] = step as f32;
             state.best = Some(Best { epoch: step, score: 1.0 / 3.0, loss: 0.1 + 0.2 });
-            save(folder.path(), &state, "f", 10 * step).unwrap();
+            save(folder.path(), &state, &run("f"), 10 * step).unwrap();
         }
         assert_eq!(checkpoints(folder.path()).len(), KEPT);
-        let loaded = load(folder.path(), &start, "f").unwrap().unwrap();
+        let loaded = load(folder.path(), &start, &run("f")).unwrap().unwrap();
         assert_eq!((loaded.state.step, loaded.log_bytes, loaded.damaged.len()), (4, 40, 0));
         assert_eq!(loaded.state.params.values(), state.params.values());
         assert_eq!(loaded.state.best, state.best);
@@ -233,21 +235,21 @@ mod tests {
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        let loaded = load(folder.path(), &start, "f").unwrap().unwrap();
+        let loaded = load(folder.path(), &start, &run("f")).unwrap().unwrap();
         assert_eq!((loaded.state.step, loaded.damaged.len()), (3, 1));
         assert!(loaded.damaged[0].contains("checksum"), "{:?}", loaded.damaged);
 
         // Truncated manifest in the other.
         fs::write(checkpoints(folder.path())[1].join("manifest.json"), b"{").unwrap();
-        assert!(load(folder.path(), &start, "f").unwrap_err().to_string().contains("no checkpoint is sound"));
+        assert!(load(folder.path(), &start, &run("f")).unwrap_err().to_string().contains("no checkpoint is sound"));
     }
 
     #[test]
     fn other_data_or_settings_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let state = state();
-        save(folder.path(), &state, "a", 0).unwrap();
-        let error = load(folder.path(), &state.params, "b").unwrap_err().to_string();
+        save(folder.path(), &state, &run("a"), 0).unwrap();
+        let error = load(folder.path(), &state.params, &run("b")).unwrap_err().to_string();
         assert!(error.contains("other data, settings or seed"), "{error}");
     }
 
@@ -258,7 +260,7 @@ mod tests {
         assert!(!has_checkpoint(folder.path()));
         let mut state = state();
         state.step = 9;
-        save(folder.path(), &state, "a", 0).unwrap();
-        assert!(load(folder.path(), &state.params, "a").unwrap().is_some());
+        save(folder.path(), &state, &run("a"), 0).unwrap();
+        assert!(load(folder.path(), &state.params, &run("a")).unwrap().is_some());
     }
 }

@@ -2,7 +2,7 @@
 //! evaluations, and how much time and memory all of it takes.
 
 use super::card::report_rows;
-use super::memory::{FORWARD, Footing, Held, bytes_of};
+use super::memory::{FORWARD, Footing, bytes_of};
 use super::names::{label, network_name, network_sizes};
 use super::network::Network;
 use super::parts::Learnt;
@@ -13,34 +13,26 @@ use super::{Event, Plan, Rows, Settings, Shape, TrainingData, batches};
 use crate::inference::{self, Framed};
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
+use crate::logistic::Regression;
 use crate::models::Classifier;
-use crate::ngram::{Answer, NgramModel};
+use crate::ngram::Answer;
 use crate::params::{Layout, Params};
 use crate::pretrained::Start;
 use crate::text::TextTokenizer;
 use crate::text_classifier::TextClassifier;
 use crate::{Result, tr};
 use chumoku_kernels::Philox;
+use ndarray::Array2;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the data and the n-gram model hold, from what the process held `before` the model was trained and `after`.
-pub(super) fn ngram_footing<A: Answer>(
-    data: &TrainingData<A>,
-    ngrams: &NgramModel,
-    [before, after]: [Held; 2],
-) -> Footing {
+/// The memory that the data and the n-gram model take: of `base` bytes that the process holds, and those that training the
+/// model takes at the most.
+pub(super) fn ngram_footing<A: Answer>(data: &TrainingData<A>, training: usize, base: usize) -> Footing {
     let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>();
-    let (train, valid) = (bytes(&data.train), bytes(&data.valid));
-    let model = ngrams.bytes();
-    // Where the system does not say: each character begins a few n-grams, each of which is held three times.
-    let by_formula = 80 * train + 10 * model;
-    let training = if after.most > 0 { after.most - before.now.min(after.most) } else { by_formula };
-    // Once more, on the validation rows too, with the scores of the rows that are reported on.
-    let again = training as f64 * (train + valid) as f64 / train.max(1) as f64;
     let scored = report_rows(data).0.len() * (40 * data.labels.len() + 400);
-    let base = if before.now > 0 { before.now } else { 3 * (train + valid) };
-    Footing { base, kept: model, later: again as usize + scored }
+    let base = if base > 0 { base } else { 3 * (bytes(&data.train) + bytes(&data.valid)) };
+    Footing { base, kept: 0, later: training + scored }
 }
 
 /// A classifier's task.
@@ -53,8 +45,12 @@ pub(super) struct Classify<'a, A = u32> {
     start: Option<&'a Start>,
     /// The model that is trained further, if one is.
     before: Option<&'a TextClassifier>,
+    /// The last layer, where it was solved.
+    head: Option<&'a Regression>,
     rows: &'a [Vec<u32>],
     valid_rows: Vec<Vec<u32>>,
+    /// Rows among the training rows that are evaluated where there are no validation rows; all of them if absent.
+    watched: Option<(Vec<Vec<u32>>, &'a [A])>,
     /// The tokenizer's file.
     vocabulary: String,
     /// Memory without that of the tokens.
@@ -76,12 +72,34 @@ impl<'a, A: Target> Classify<'a, A> {
             tokenizer: &network.tokenizer,
             start: network.start.as_ref(),
             before: network.before.as_ref(),
+            head: network.head.as_ref(),
             rows: &network.rows,
             valid_rows: network.tokenizer.encode_all(&data.valid.texts())?,
+            watched: None,
             vocabulary: network.tokenizer.to_json()?,
             footing: Footing::default(),
             seconds_afterwards: 0.0,
         })
+    }
+
+    /// Evaluates these of the training rows after each epoch, as there are no validation rows.
+    pub(super) fn watch(&mut self, rows: &'a Rows<A>) -> Result<()> {
+        self.watched = Some((self.tokenizer.encode_all(&rows.texts())?, &rows.labels));
+        Ok(())
+    }
+
+    /// The rows that are evaluated after each epoch.
+    fn evaluated_rows(&self) -> (&[Vec<u32>], &[A]) {
+        match (&self.watched, self.valid_rows.is_empty()) {
+            (_, false) => (&self.valid_rows, &self.data.valid.labels),
+            (Some((rows, labels)), true) if !rows.is_empty() => (rows, labels),
+            (_, true) => (self.rows, &self.data.train.labels),
+        }
+    }
+
+    /// The logits of the validation rows.
+    pub(super) fn held_out_logits(&self, params: &Params<f32>) -> Result<Array2<f32>> {
+        inference::logits(self.model, params, self.framed(), &self.valid_rows)
     }
 
     fn framed(&self) -> Framed<'_> {
@@ -215,7 +233,17 @@ impl<A: Target> Trainable for Classify<'_, A> {
         let (Some(start), Some(fine_tuning)) = (self.start, &self.plan.fine_tuning) else {
             return Ok((begin(Params::init(self.layout(), seed)), String::new()));
         };
-        let params = begin(start.params(self.layout(), seed)?);
+        let mut params = begin(start.params(self.layout(), seed)?);
+        if let Some(head) = self.head {
+            for (name, _, range) in self.layout().iter() {
+                let to = &mut params.values_mut()[range];
+                match name {
+                    "head.weight" => to.iter_mut().zip(&head.weight).for_each(|(to, &w)| *to = w as f32),
+                    "head.bias" => to.iter_mut().zip(&head.bias).for_each(|(to, &b)| *to = b as f32),
+                    _ => {}
+                }
+            }
+        }
         let sha256 = sha256_of_numbers(params.values());
         Ok((fine_tuning.freeze.apply(&params, seed), sha256))
     }
@@ -224,9 +252,9 @@ impl<A: Target> Trainable for Classify<'_, A> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan} {}", self.data.fingerprint(), self.vocabulary)
+        [self.data.fingerprint(), plan, self.vocabulary.clone()]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
@@ -242,11 +270,8 @@ impl<A: Target> Trainable for Classify<'_, A> {
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
-        // Without validation rows the training rows have to do.
-        let (rows, labels) = match self.valid_rows.is_empty() {
-            true => (self.rows, &self.data.train.labels),
-            false => (&self.valid_rows[..], &self.data.valid.labels),
-        };
+        // Without validation rows training rows have to do.
+        let (rows, labels) = self.evaluated_rows();
         let logits = inference::logits(self.model, params, self.framed(), rows)?;
         Ok(A::evaluate(&logits, labels, self.data, !self.valid_rows.is_empty()))
     }
@@ -261,18 +286,18 @@ impl<A: Target> Trainable for Classify<'_, A> {
     }
 
     fn evaluation_share(&self) -> f64 {
-        self.reading_share(if self.valid_rows.is_empty() { self.rows } else { &self.valid_rows })
+        self.reading_share(self.evaluated_rows().0)
     }
 
     fn scoring_share(&self) -> f64 {
         // Validation rows once more, for the blend; then the rows that are reported on, which are not tokens as yet.
         let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>() as f64;
-        let (known, blended) = match self.valid_rows.is_empty() {
-            true => (&self.data.train, 0.0),
-            false => (&self.data.valid, 1.0),
+        let (known, tokens, blended) = match self.valid_rows.is_empty() {
+            true => (&self.data.train, self.rows, 0.0),
+            false => (&self.data.valid, &self.valid_rows[..], 1.0),
         };
         let of_scratch = if self.start.is_some() && !A::IS_SET { self.share_of_scratch() } else { 0.0 };
-        self.evaluation_share() * (blended + bytes(report_rows(self.data).0) / bytes(known).max(1.0)) + of_scratch
+        self.reading_share(tokens) * (blended + bytes(report_rows(self.data).0) / bytes(known).max(1.0)) + of_scratch
     }
 
     fn footing(&self) -> Footing {

@@ -77,7 +77,7 @@ pub fn name_of_rows(rows_of: &str) -> String {
 }
 
 /// What a figure by which models are compared is called in the language of the process.
-fn name_of_figure(figure: &str) -> &'static str {
+pub(super) fn name_of_figure(figure: &str) -> &'static str {
     match figure {
         "micro_f1" => lang().pick("micro-F1", "ミクロ F1"),
         "mean_absolute_error" => lang().pick("mean absolute error", "平均絶対誤差"),

@@ -1,11 +1,13 @@
 //! The folder that a run writes to.
 
 use super::lock::Lock;
+use super::source::metrics;
 use crate::model_folder::{
     CHECKPOINTS, LOG, NEXT, TUNE, clear, clear_checkpoints, has_trials, impostors, is_as_good_as_empty, publish,
     settle, strangers,
 };
 use crate::model_folder::{has_checkpoints, is_model_folder};
+use crate::output::{WorkFolder, check_folder};
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::ErrorKind;
@@ -75,6 +77,8 @@ impl OutputFolder {
         meanwhile();
         fs::create_dir_all(&path).map_err(Error::writing("creating the folder", &path))?;
         let lock = Lock::take(&path)?;
+        // Nobody else works here now: what work folders there are, killed runs left.
+        [path.clone(), path.join(NEXT)].iter().for_each(|folder| WorkFolder::remove_left(folder));
         settle(&path)?;
         // Once more: until now another run may have written to it.
         let Chosen { work, is_new } = choose(&path, resume, force)?;
@@ -89,7 +93,7 @@ impl OutputFolder {
         }
         fs::create_dir_all(&work).map_err(Error::writing("creating the folder", &work))?;
         // Better now than after training.
-        tempfile::tempfile_in(&work).map_err(Error::writing("writing to", &work))?;
+        check_folder(&work)?;
         Ok(OutputFolder { path, work, _lock: lock })
     }
 
@@ -139,6 +143,21 @@ fn choose(path: &Path, resume: bool, force: bool) -> Result<Chosen> {
     if force {
         return refuse(not_ours(&found));
     }
+    if finished && found.is_empty() && is_run(&next) {
+        return refuse(tr!(
+            "holds a finished model, and an unfinished run that is to replace it; continue the run with --resume, start it over \
+             with --force, or choose another --out",
+            "学習の終わったモデルと、それを置き換える途中の学習があります。--resume で続けるか、--force で最初からやり直すか、別の --out を\
+             選んでください"
+        ));
+    }
+    if finished && found.is_empty() && is_run(path) && was_interrupted(path) {
+        return refuse(tr!(
+            "holds a model whose training was interrupted; continue it with --resume, start over with --force, or choose another \
+             --out",
+            "中断した学習のモデルがあります。--resume で続けるか、--force で最初からやり直すか、別の --out を選んでください"
+        ));
+    }
     if finished && found.is_empty() {
         return refuse(tr!(
             "holds a finished model; choose another --out, or replace it with --force",
@@ -171,6 +190,11 @@ fn choose(path: &Path, resume: bool, force: bool) -> Result<Chosen> {
 /// Whether a run that was stopped can go on in the folder.
 fn is_run(folder: &Path) -> bool {
     has_checkpoints(folder) || has_trials(folder)
+}
+
+/// Tells whether the training of the model in a folder was interrupted.
+fn was_interrupted(folder: &Path) -> bool {
+    metrics(folder)["interrupted"] == true
 }
 
 fn not_ours(found: &[String]) -> String {
@@ -243,14 +267,14 @@ fn last_run() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, names, write_model};
+    use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, names, write_files};
 
     /// A model's files, with this in each but the configuration.
     fn model(folder: &Path, bytes: &str) {
         let config = br#"{"model_type":"chumoku_text_classifier"}"#;
         let file = |name| (name, bytes.as_bytes().to_vec());
         fs::create_dir_all(folder).unwrap();
-        write_model(folder, &[file(TOKENIZER), file(WEIGHTS), (CONFIG, config.to_vec())]).unwrap();
+        write_files(folder, &[file(TOKENIZER), file(WEIGHTS), (CONFIG, config.to_vec())]).unwrap();
     }
 
     fn checkpoint(folder: &Path) {

@@ -4,9 +4,11 @@ use super::names::label;
 use super::{Event, TrainOptions, Training, TrainingData};
 use crate::folds::deal;
 use crate::ngram::Answer;
+use crate::output::WorkFolder;
 use crate::scoring::Rows;
 use crate::{Error, Result, tr};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Of the rows that are not judged by, one in so many is for choosing.
@@ -16,7 +18,7 @@ const VALID: usize = 10;
 type Figures = Vec<(&'static str, f64)>;
 
 /// The rows of a fold, as numbers: training, validation and test rows.
-type Division = [Vec<usize>; 3];
+pub(super) type Division = [Vec<usize>; 3];
 
 /// Divides training and validation rows into folds.
 struct Folds<'a> {
@@ -56,8 +58,19 @@ impl<'a> Folds<'a> {
     }
 }
 
+/// Rows to learn from and rows to judge by, of each fold of the training and validation rows; equal texts are in one fold.
+pub(super) fn splits<A: Answer>(data: &TrainingData<A>, count: usize, seed: u64) -> Vec<[Vec<usize>; 2]> {
+    let folds = Folds::of(data, count, seed);
+    let all: Vec<usize> = (0..folds.texts.len()).collect();
+    let of_fold = |fold| {
+        let [judged, learned] = folds.part(&all, count, fold, 0);
+        [learned, judged]
+    };
+    (0..count).map(of_fold).collect()
+}
+
 /// The data of a fold.
-fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) -> TrainingData<A> {
+pub(super) fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) -> TrainingData<A> {
     let trained = data.train.len();
     let part = |rows: &Vec<usize>| {
         let rows = rows.iter().map(|&row| match row.checked_sub(trained) {
@@ -75,26 +88,25 @@ fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) -> TrainingDa
 
 /// What each fold's test rows say of training as it is asked for: `train` trains and gives its figures.
 ///
-/// None if it is not asked for.
+/// None if it is not asked for. Each fold trains in a folder inside the output folder, which is removed then.
 ///
 /// # Errors
 /// If there are fewer texts than folds, or training fails or is stopped.
 pub(super) fn cross_validate<A: Answer>(
     data: &TrainingData<A>,
-    options: &TrainOptions,
-    stop: &AtomicBool,
+    run: (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
     train: &dyn Fn(&TrainingData<A>, Training<'_>) -> Result<Figures>,
 ) -> Result<Option<Value>> {
+    let (options, ..) = run;
     let Some(count) = options.folds else { return Ok(None) };
     let train = |division: &Division, training: Training<'_>| train(&divided(data, division), training);
-    judge(&Folds::of(data, count, options.seed), options, stop, observe, &train).map(Some)
+    judge(&Folds::of(data, count, options.seed), run, observe, &train).map(Some)
 }
 
 fn judge(
     folds: &Folds<'_>,
-    options: &TrainOptions,
-    stop: &AtomicBool,
+    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
     train: &dyn Fn(&Division, Training<'_>) -> Result<Figures>,
 ) -> Result<Value> {
@@ -108,7 +120,7 @@ fn judge(
                 "--folds {count}: {rows} 行では異なるテキストが足りません。もっと小さな数を指定してください"
             )));
         }
-        let folder = tempfile::tempdir().map_err(Error::writing("creating a folder in", std::env::temp_dir()))?;
+        let folder = WorkFolder::create(out).map_err(Error::writing("creating a folder in", out))?;
         let mut training = Training::to(folder.path());
         training.options = TrainOptions { folds: None, resume: false, watch: None, crew: None, ..options.clone() };
         training.stop = stop;

@@ -104,7 +104,7 @@ impl<A: Rehearsed> TrainingData<A> {
             notes,
             hierarchy,
             sources,
-            further: Some(Further { replays, compared }),
+            further: Some(Further { replays, compared, base: known.base() }),
             ..TrainingData::default()
         };
         if !is_known {

@@ -7,9 +7,10 @@ use super::memory::Held;
 use super::names::label;
 use super::network::Network;
 use super::ngrams::Chosen;
-use super::run::{Ended, run};
+use super::run::{Ended, memory_of, run, tell_memory};
 use super::target::Target;
-use super::{Blend, Event, Plan, TrainOptions, TrainingData, watch};
+use super::trainable::Trainable;
+use super::{Blend, Event, Plan, State, TrainOptions, TrainingData, watch};
 use crate::models::Classifier;
 use crate::ngram::{Found, NgramConfig, NgramModel};
 use crate::problem::Problem;
@@ -37,28 +38,54 @@ pub(super) struct Whole {
     pub(super) before: Option<TextClassifier>,
 }
 
+/// What is decided before the halves are trained; the options and the data decide what is absent.
+pub(super) struct Given<'a, A> {
+    /// The weight of the data against the n-gram model's penalty.
+    pub(super) c: Option<f32>,
+    /// The network.
+    pub(super) network: Option<Network>,
+    /// Training rows that are evaluated after each epoch, where there are no validation rows.
+    pub(super) watched: Option<&'a Rows<A>>,
+}
+
+impl<A> Default for Given<'_, A> {
+    fn default() -> Self {
+        Given { c: None, network: None, watched: None }
+    }
+}
+
 /// Trains both halves: the n-grams first, then the network's run of steps.
 pub(super) fn train<A: Target>(
     data: &TrainingData<A>,
     problem: Problem,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    given: Given<'_, A>,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Whole> {
     if options.crew.as_ref().is_some_and(Crew::is_helper) {
         // The n-grams are the leader's.
-        return help(data, (options, out, stop), observe);
+        return help(data, given.network, (options, out, stop), observe);
     }
-    let before = Held::measure();
+    let base = Held::measure().now;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let mut ngrams =
-        super::ngrams::fit(data, "baseline", (&options.set.ngrams(data), weights.as_deref()), stop, observe)?;
-    // The network needs the memory more.
-    ngrams.found.forget_texts();
-    let footing = ngram_footing(data, &ngrams.model, [before, Held::measure()]);
-    let network = Network::new(data, options)?;
+    let mut config = options.set.ngrams(data);
+    if let Some(c) = given.c {
+        (config.c_grid, config.c_without_validation) = (vec![c], c);
+    }
+    let network = given.network.map_or_else(|| Network::new(data, options), Ok)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let mut task = Classify::new(data, &network, &model)?;
-    (task.footing, task.seconds_afterwards) = (footing, ngrams.seconds);
+    let settings = (&config, weights.as_deref());
+    task.footing = ngram_footing(data, super::ngrams::memory_of(data, &config), base);
+    tell_memory(memory_of(&task), observe);
+    let mut ngrams = super::ngrams::fit(data, "baseline", settings, stop, observe)?;
+    if options.from.is_none() && !options.resume {
+        super::offer::offer_to_stop(data, &ngrams.model, settings, stop, observe)?;
+    }
+    // The network needs the memory more.
+    ngrams.found.forget_texts();
+    task.seconds_afterwards = ngrams.seconds;
+    given.watched.map_or(Ok(()), |rows| task.watch(rows))?;
     task.describe(weights.is_none(), observe);
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
@@ -90,6 +117,7 @@ pub(super) fn train<A: Target>(
         ngrams: Some(ngrams.scheme().clone()),
         precision: network.plan.settings.precision,
         caution: None,
+        decision: None,
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
         model: network.plan.model.clone(),
     };
@@ -106,13 +134,34 @@ pub(super) fn train<A: Target>(
     Ok(Whole { classifier, plan, ended, weights, found, seconds, worth, before })
 }
 
+impl Whole {
+    /// The same n-grams beside another network, which takes no steps to train.
+    pub(super) fn with_network(mut self, data: &TrainingData, network: Network, seed: u64) -> Result<Whole> {
+        let model = Classifier::new(network.plan.model.clone())?;
+        let task = Classify::new(data, &network, &model)?;
+        let mut state = State::new(task.start(seed)?.0);
+        state.set_precision(network.plan.settings.precision);
+        drop(task);
+        self.ended = Ended { state, interrupted: self.ended.interrupted };
+        let Network { tokenizer, plan, start, .. } = network;
+        self.classifier.config.max_tokens = plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens);
+        self.classifier.config.model = plan.model.clone();
+        (self.classifier.model, self.classifier.tokenizer) = (model, tokenizer);
+        self.classifier.params = self.ended.params().thaw();
+        self.classifier.origin = start.map(|start| start.origin);
+        self.plan = plan;
+        Ok(self)
+    }
+}
+
 /// Helps another process with the network's steps.
 fn help<A: Target>(
     data: &TrainingData<A>,
+    network: Option<Network>,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Whole> {
-    let network = Network::new(data, options)?;
+    let network = network.map_or_else(|| Network::new(data, options), Ok)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let task = Classify::new(data, &network, &model)?;
     run(&task, options, None, out, stop, observe).and(Err(Error::Helped))
@@ -128,7 +177,7 @@ pub(super) fn refit<A: Target>(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<()> {
     if let (Some(chosen), false) = (&classifier.ngrams, ended.interrupted) {
-        let again: NgramModel = super::ngrams::refit(data, chosen, found, settings, stop, observe)?;
+        let again: NgramModel = super::ngrams::refit(data, (chosen, None), found, settings, stop, observe)?;
         classifier.ngrams = Some(again);
     }
     Ok(())

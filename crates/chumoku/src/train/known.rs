@@ -7,7 +7,7 @@ use crate::beside::SideColumn;
 use crate::data::SpanUnit;
 use crate::hierarchy::{Hierarchy, Paths};
 use crate::lang::wording::thousands;
-use crate::model_folder::{self, ModelKind, pretrained_kind};
+use crate::model_folder::{self, Identity, ModelKind, Snapshot, pretrained_kind, read_snapshot};
 use crate::nn::Network;
 use crate::number::NumberScale;
 use crate::problem::Problem;
@@ -61,18 +61,48 @@ pub struct Known {
     paths: Option<Paths>,
     /// SHA-256 of their rows.
     data_sha256: String,
-    /// What it was trained on or chosen by, with what it was itself trained further from.
-    seen: SeenTexts,
+    base: Base,
+}
+
+/// The model in a folder that training continues from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Base {
+    /// Tells it from any model that takes its place.
+    identity: Identity,
+    /// The texts that it was trained on or chosen by, with those of the model that it was itself trained further from.
+    pub(super) seen: SeenTexts,
+}
+
+impl Base {
+    /// Reads the model's folder again.
+    ///
+    /// # Errors
+    /// If the folder holds another model now; those of `read`.
+    pub(super) fn read<T>(&self, folder: &Path, mut read: impl FnMut(&Snapshot) -> Result<T>) -> Result<T> {
+        read_snapshot(folder, |folder| match *folder.identity() == self.identity {
+            true => read(folder),
+            false => Err(replaced(folder)),
+        })
+    }
+}
+
+/// The error of a model that was replaced while another is trained from it.
+pub(super) fn replaced(folder: &Path) -> Error {
+    let problem = tr!(
+        "expected the model that training began from, found another that has taken its place; train again",
+        "学習の開始時とは別のモデルに置き換えられています。学習し直してください"
+    );
+    Error::Model { path: folder.to_owned(), problem }
 }
 
 /// Whether a folder holds a model that was trained here: a predictor, with or without a network, or a tagger.
-fn is_own(folder: &Path) -> bool {
+fn is_own(folder: &Snapshot) -> bool {
     let is_one = |kind| matches!(kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
-    model_folder::is_ours(folder) && ModelKind::of(folder).is_ok_and(is_one)
+    model_folder::is_ours(folder) && ModelKind::of_snapshot(folder).is_ok_and(is_one)
 }
 
 /// Whether a folder holds such a model in a form of our own, which no other training starts from.
-pub(super) fn is_in_own_form(folder: &Path) -> bool {
+pub(super) fn is_in_own_form(folder: &Snapshot) -> bool {
     pretrained_kind(folder).is_none() && is_own(folder)
 }
 
@@ -82,12 +112,16 @@ impl Known {
     /// # Errors
     /// If it cannot be read.
     pub fn of(folder: &Path) -> Result<Option<Known>> {
+        read_snapshot(folder, Known::of_snapshot)
+    }
+
+    fn of_snapshot(folder: &Snapshot) -> Result<Option<Known>> {
         if !is_own(folder) {
             return Ok(None);
         }
-        let known = match ModelKind::of(folder)? {
+        let known = match ModelKind::of_snapshot(folder)? {
             ModelKind::Tagger => {
-                let tagger = TextTagger::load(folder)?;
+                let tagger = TextTagger::of_snapshot(folder)?;
                 Known {
                     tells: Tells::Spans,
                     labels: tagger.labels().to_vec(),
@@ -97,11 +131,11 @@ impl Known {
                 }
             }
             ModelKind::Ngrams => {
-                let model = NgramClassifier::load(folder)?;
+                let model = NgramClassifier::of_snapshot(folder)?;
                 Known::described(Predictor::Ngrams(&model), model.config().hierarchy.as_ref(), None)
             }
             _ => {
-                let model = TextClassifier::load(folder)?;
+                let model = TextClassifier::of_snapshot(folder)?;
                 let (tree, network) = (model.config().hierarchy.as_ref(), model.config().model.body.network());
                 let known = Known::described(Predictor::Classifier(&model), tree, Some(network));
                 Known { is_fine_tuned: model.origin.is_some(), ..known }
@@ -115,9 +149,10 @@ impl Known {
             sources.clear();
         }
         let data_sha256 = metrics["data_sha256"].as_str().unwrap_or_default().to_owned();
-        let seen = SeenTexts::load(folder)?.unwrap_or_default();
+        let seen = SeenTexts::of_snapshot(folder)?.unwrap_or_default();
+        let base = Base { identity: folder.identity().clone(), seen };
         let paths = known.hierarchy.as_ref().map(|tree| Paths::of_tree(tree, folder));
-        Ok(Some(Known { sources, data_sha256, seen, paths, ..known }))
+        Ok(Some(Known { sources, data_sha256, base, paths, ..known }))
     }
 
     fn described(model: Predictor<'_>, hierarchy: Option<&Hierarchy>, network: Option<Network>) -> Known {
@@ -148,6 +183,11 @@ impl Known {
             ..Asked::default()
         };
         self.columns.iter().map(asked).collect()
+    }
+
+    /// The model as later steps of training find it again.
+    pub(super) fn base(&self) -> Base {
+        self.base.clone()
     }
 
     /// How labels say where they stand in the tree, if they stand in one.
@@ -187,7 +227,7 @@ impl Known {
     /// left out.
     #[must_use]
     pub fn held_out_again(&self, texts: &[&str]) -> Option<String> {
-        let seen = self.seen.count(texts);
+        let seen = self.base.seen.count(texts);
         (seen > 0).then(|| {
             tr!(
                 "warning: {} of the {} new rows that are held out have a text that the model was trained on before: their scores say \

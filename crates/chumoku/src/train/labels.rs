@@ -1,12 +1,11 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
 use super::beside::Worth;
-use super::card::{how_trained, promises, report_rows, risk_coverage};
+use super::card::{how_trained, promises, report_rows, risk_coverage, unseen_section};
 use super::changes::changes_of;
 use super::folds::cross_validate;
-use super::halves::{self, Whole};
+use super::halves::{self, Given, Whole};
 use super::joined_labels::{LabelRows, coherent};
-use super::markdown::cell;
 use super::names::{network_name, network_sizes};
 use super::run::{Ended, plan_json};
 use super::state::Best;
@@ -14,8 +13,8 @@ use super::strongest::{section, strongest};
 use super::training::{Training, write_folder};
 use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
 use crate::label_blend::LabelBlend;
-use crate::lang::lang;
 use crate::lang::wording::thousands;
+use crate::lang::{lang, markdown};
 use crate::problem::Problem;
 use crate::scoring::Rows;
 use crate::text_classifier::TextClassifier;
@@ -58,12 +57,12 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;
-    let whole =
-        halves::train(data, Problem::Labels(LabelBlend::attention(data.labels.len())), (options, out, stop), observe)?;
+    let problem = Problem::Labels(LabelBlend::attention(data.labels.len()));
+    let whole = halves::train(data, problem, (options, out, stop), Given::default(), observe)?;
     let Whole { classifier, plan, ended, found, worth, before, .. } = whole;
     let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop, before: before.as_ref() };
     finished.write(classifier, (found, worth, folds), observe)
@@ -116,11 +115,15 @@ impl Finished<'_> {
         let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
         metrics["folds"] = folds.into();
+        if let Some(unseen) = data.unseen_test_rows() {
+            metrics["unseen"] = json!(classifier.label_scores(&unseen, options.seed)?);
+        }
         metrics["abstain"] = promises(classifier.config.caution.as_ref(), (&sure, &[])).into();
         metrics["risk_coverage"] = json!(risk_coverage(&sure));
         metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
         metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
         let mut card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
+        card += &unseen_section(&metrics, "micro_f1");
         card += &section(&metrics["strongest_ngrams"]);
         worth.iter().for_each(|worth| card += &worth.section(&data.columns));
         if let Some(before) = before
@@ -130,7 +133,7 @@ impl Finished<'_> {
             card += &section;
         }
         let mut files = classifier.files()?;
-        files.push(super::ngrams::seen(data, options)?);
+        files.push(super::ngrams::seen(data));
         let writing = stages::begin(stages::WRITING);
         write_folder(out, files, &metrics, card)?;
         drop(writing);
@@ -223,7 +226,7 @@ pub(super) fn label_table(test: &LabelScores, blend: Option<&LabelBlend>) -> Str
     let thresholds = blend.map(|blend| &blend.thresholds[..]).unwrap_or_default();
     for (label, threshold) in test.of_labels.iter().zip(thresholds) {
         let [precision, recall, f1] = [label.precision, label.recall, label.f1].map(|x| 100.0 * x);
-        let name = cell(&label.label);
+        let name = markdown(&label.label);
         let _ = writeln!(
             card,
             "| {name} | {} | {threshold:.2} | {precision:.1} % | {recall:.1} % | {f1:.1} % |",

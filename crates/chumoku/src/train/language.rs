@@ -1,5 +1,6 @@
 //! Training a language model: documents as tokens, the plan, the run, and at the end the report.
 
+use super::known::replaced;
 use super::memory::{Footing, Held, activations, bytes_of, evaluation_share};
 use super::names::label;
 use super::parts::{Learnt, parts_for};
@@ -15,13 +16,14 @@ use crate::inference::{by_length, side_by_side};
 use crate::lang::lang;
 use crate::lang::wording::thousands;
 
+use crate::model_folder::{Identity, Snapshot, read_snapshot};
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, NormOrder, Offsets, PositionKind};
 use crate::params::{Layout, Params};
 use crate::pretrained::DecoderOrigin;
 use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
 use crate::text_generator::{Bounds, TextGenerator, TextGeneratorConfig};
-use crate::{ModelKind, Result, tr, usual_step};
+use crate::{Error, ModelKind, Result, tr, usual_step};
 use chumoku_kernels::{Philox, Precision, halt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,10 +71,16 @@ impl LanguageScores {
     /// Reads documents, each in windows of the model's context that lie side by side.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens.
+    /// If a text cannot be read as tokens, or weights are so large that the loss is not a number.
     pub fn measure(model: &TextGenerator, texts: &[String]) -> Result<LanguageScores> {
         let documents = documents(&model.tokenizer, model.bounds.end, texts)?;
         let (total, tokens) = total_loss(&model.model, &model.params, &documents)?;
+        if !total.is_finite() {
+            return Err(Error::NotFinite(tr!(
+                "the loss is not a number: the model's weights are too large to use",
+                "損失が数値になりません。モデルの重みが大きすぎて使えません"
+            )));
+        }
         let unknown = model.tokenizer.unknown();
         let unknown = documents.iter().flatten().filter(|&&id| Some(id) == unknown).count();
         Ok(LanguageScores { unknown, ..LanguageScores::of(total, tokens, texts) })
@@ -161,7 +169,7 @@ struct Ground {
     plan: LanguageModelPlan,
     train: Vec<Vec<u32>>,
     /// What its folder is called and holds, its parameters aside.
-    from: Option<(TextGeneratorConfig, Option<DecoderOrigin>)>,
+    from: Option<(TextGeneratorConfig, Option<DecoderOrigin>, Identity)>,
     /// What it scores before it is trained further.
     before: Option<LanguageScores>,
 }
@@ -193,7 +201,8 @@ impl Ground {
 
     /// The model of a folder, and its tokens.
     fn of_folder(folder: &Path, data: &DocumentParts, options: &TrainOptions) -> Result<Ground> {
-        let mut found = TextGenerator::load(folder)?;
+        let read = |folder: &Snapshot| Ok((TextGenerator::of_snapshot(folder)?, folder.identity().clone()));
+        let (mut found, identity) = read_snapshot(folder, read)?;
         found.bounds = found.bounds.with_end();
         found.set_precision(options.precision);
         let train = documents(&found.tokenizer, found.bounds.end, &data.train)?;
@@ -205,7 +214,7 @@ impl Ground {
         let (texts, _) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
         let before = Some(LanguageScores::measure(&found, texts)?);
         let TextGenerator { config, tokenizer, bounds, origin, .. } = found;
-        Ok(Ground { tokenizer, bounds, plan, train, from: Some((config, origin)), before })
+        Ok(Ground { tokenizer, bounds, plan, train, from: Some((config, origin, identity)), before })
     }
 }
 
@@ -239,7 +248,7 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
         train,
         valid,
         vocabulary: &vocabulary_sha256,
-        from: options.from.as_deref(),
+        from: options.from.as_deref().zip(from.as_ref().map(|(.., identity)| identity.clone())),
         base,
         windows: Mutex::default(),
     };
@@ -255,7 +264,7 @@ pub fn train_language_model(data: &DocumentParts, training: Training<'_>) -> Res
     let data_sha256 = task.data_sha256();
     let (model_type, origin) = match from {
         None => (ModelKind::LanguageModel.model_type().to_owned(), None),
-        Some((config, origin)) => (config.model_type, origin),
+        Some((config, origin, _)) => (config.model_type, origin),
     };
     let config = TextGeneratorConfig {
         model_type,
@@ -333,7 +342,7 @@ struct Language<'a> {
     /// SHA-256 of the vocabulary.
     vocabulary: &'a str,
     /// The folder of the model that is trained further.
-    from: Option<&'a Path>,
+    from: Option<(&'a Path, Identity)>,
     /// Bytes that the process held before.
     base: usize,
     /// The windows of the epoch that was asked for last.
@@ -443,9 +452,14 @@ impl Trainable for Language<'_> {
     }
 
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
-        let Some(folder) = self.from else { return Ok((Params::init(self.layout(), seed), String::new())) };
+        let Some((folder, identity)) = &self.from else {
+            return Ok((Params::init(self.layout(), seed), String::new()));
+        };
         // Read once more rather than held all along: the state of a run takes several times as much.
-        let params = TextGenerator::load(folder)?.params;
+        let params = read_snapshot(folder, |folder| match folder.identity() == identity {
+            true => Ok(TextGenerator::of_snapshot(folder)?.params),
+            false => Err(replaced(folder)),
+        })?;
         let sha256 = sha256_of_numbers(params.values());
         let freeze = self.plan.freeze.unwrap_or(Freeze::Nothing);
         Ok((freeze.apply(&params, seed), sha256))
@@ -455,9 +469,9 @@ impl Trainable for Language<'_> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan} {}", self.data_sha256(), self.vocabulary)
+        [self.data_sha256(), plan, self.vocabulary.to_owned()]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

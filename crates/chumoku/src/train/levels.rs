@@ -1,8 +1,8 @@
 //! The report on classes that stand in a tree: scores at each level, and what answering only as far as is sure comes to.
 
-use super::markdown::cell;
 use super::{LabelScores, Scores};
-use crate::caution::{Caution, SureLevels};
+use crate::caution::{Caution, SureLevels, breach};
+use crate::lang::markdown;
 use crate::scoring::LabelLevel;
 use crate::tr;
 use serde_json::{Value, json};
@@ -16,10 +16,12 @@ pub(super) fn promise(caution: &Caution, rows: &[SureLevels], share: f64) -> Opt
         let ends: Vec<(usize, bool)> = rows.iter().filter_map(|row| row.answered(&steps)).collect();
         let part = |count: usize, whole: usize| count as f64 / whole.max(1) as f64;
         let at = |level: usize| part(ends.iter().filter(|end| end.0 == level).count(), rows.len());
-        let right = (!ends.is_empty()).then(|| part(ends.iter().filter(|end| end.1).count(), ends.len()));
-        (part(ends.len(), rows.len()), right, (1..=steps.len()).map(at).collect::<Vec<f64>>())
+        let count = ends.iter().filter(|end| end.1).count();
+        let right = (!ends.is_empty()).then(|| part(count, ends.len()));
+        let levels: Vec<f64> = (1..=steps.len()).map(at).collect();
+        (part(ends.len(), rows.len()), right, breach(count, ends.len(), share), levels)
     };
-    let ((of_valid, valid_right, _), (covers, right, ends)) = (figures(&caution.levels), figures(rows));
+    let ((of_valid, valid_right, ..), (covers, right, broken, ends)) = (figures(&caution.levels), figures(rows));
     let confidences: Vec<Option<f32>> = steps.iter().map(|step| step.map(|step| step.confidence)).collect();
     Some(json!({
         "level": share,
@@ -28,6 +30,7 @@ pub(super) fn promise(caution: &Caution, rows: &[SureLevels], share: f64) -> Opt
         "valid": { "covers": of_valid, "right": valid_right },
         "covers": covers,
         "right": right,
+        "broken": broken,
         "ends": ends,
     }))
 }
@@ -50,7 +53,7 @@ pub(super) fn section(all: &[(&str, &Scores)]) -> String {
     card.push('\n');
     for (name, scores) in all {
         let Some(tree) = &scores.hierarchy else { continue };
-        let _ = write!(card, "| {}", if name.starts_with("**") { (*name).to_owned() } else { cell(name) });
+        let _ = write!(card, "| {}", if name.starts_with("**") { (*name).to_owned() } else { markdown(name) });
         for level in &tree.levels {
             let _ = write!(card, " | {:.1} %, {:.1} %", 100.0 * level.accuracy, 100.0 * level.macro_f1);
         }

@@ -2,8 +2,9 @@
 
 use crate::model_folder::{LOCK, Standing, names};
 use crate::model_folder::{has_checkpoints, is_model_folder};
+use crate::output::open_existing_or_new;
 use crate::{Error, Result, tr};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -31,8 +32,7 @@ impl Lock {
                 );
                 return Err(Error::Output { path, problem });
             }
-            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-            let mut file = opened.map_err(Error::writing("creating", &path))?;
+            let mut file = open_existing_or_new(&path).map_err(Error::writing("creating", &path))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(held(folder, &path)),

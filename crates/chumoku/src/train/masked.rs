@@ -406,9 +406,9 @@ impl Trainable for Masked<'_> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan} {}", self.data_sha256(), self.tokenizer.vocabulary_sha256())
+        [self.data_sha256(), plan, self.tokenizer.vocabulary_sha256()]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

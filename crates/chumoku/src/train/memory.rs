@@ -1,7 +1,8 @@
-//! How much memory a run will hold at its peak: by formula for what is still to come, and by what the system says for what
-//! has been.
+//! How much memory a run will hold at its peak, at the most: by formula for what is still to come, and by what the system
+//! says for what has been.
 
 use crate::nn::EncoderConfig;
+use chumoku_kernels::num_threads;
 
 /// What a process holds, in bytes, as the system counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,14 @@ impl Held {
         let bytes = |name| field(name).map_or(0, |kilobytes| kilobytes << 10);
         Held { now: bytes("VmRSS:"), most: bytes("VmHWM:") }
     }
+}
+
+/// The most that the process will have held if it holds `base` bytes now and makes so many more by formula: what the
+/// allocator adds to each block and between them, stacks and scratch memory of threads included.
+pub(crate) fn at_most(base: usize, made: usize) -> usize {
+    const OF_THE_PROGRAM: usize = 20 << 20;
+    const OF_A_THREAD: usize = 8 << 20;
+    base + made + made / 4 + OF_THE_PROGRAM + num_threads() * OF_A_THREAD
 }
 
 /// The share of a step's work that is its forward pass; backward is twice that.
@@ -60,9 +69,9 @@ const BLOCK: usize = 16;
 pub(crate) struct Footing {
     /// What was held before any training: the program and the data.
     pub(crate) base: usize,
-    /// What was made before the steps and stays: tokens, the n-gram model.
+    /// What is made before the steps and stays: tokens, the n-gram model.
     pub(crate) kept: usize,
-    /// What is needed for a while after the steps: to train the n-gram model once more, to score.
+    /// What is needed for a while before the steps or after them: to train the n-gram model, to score.
     pub(crate) later: usize,
 }
 
@@ -77,7 +86,8 @@ pub(crate) struct Sizes {
     pub(crate) activations: usize,
 }
 
-/// The most that the process will have held when the run is over: at the steps, where a checkpoint is written, or after them.
+/// The most that the process will have held when the run is over: before the steps, at them, where a checkpoint is written,
+/// or after them.
 ///
 /// Weights, both moments, average and best weights are five times the parameters. A checkpoint is written from copies: their
 /// bytes, and the file's. It is written between steps, when nothing else is remembered. What the process `held` so far, some
@@ -86,10 +96,10 @@ pub(crate) fn peak(footing: &Footing, sizes: &Sizes, held: Held) -> usize {
     const NUMBER: usize = 4;
     let state = 5 * NUMBER * sizes.parameters;
     let checkpoint = 2 * state;
-    let resting = footing.base + footing.kept + state;
+    let resting = footing.kept + state;
     let learning = resting + NUMBER * sizes.gradients * sizes.parameters + checkpoint.max(NUMBER * sizes.activations);
     let last = resting + footing.later;
-    learning.max(last).max(held.most)
+    at_most(footing.base, learning.max(last)).max(held.most)
 }
 
 #[cfg(test)]
@@ -108,11 +118,11 @@ mod tests {
         let sizes = Sizes { parameters: 1000, gradients: 2, activations: 5000 };
         let footing = Footing { base: 100_000, kept: 50_000, later: 0 };
         // State 20,000, gradients 8,000, a checkpoint 40,000.
-        assert_eq!(peak(&footing, &sizes, Held::default()), 218_000);
+        assert_eq!(peak(&footing, &sizes, Held::default()), at_most(100_000, 118_000));
         let many = Sizes { activations: 20_000, ..sizes };
-        assert_eq!(peak(&footing, &many, Held::default()), 258_000);
+        assert_eq!(peak(&footing, &many, Held::default()), at_most(100_000, 158_000));
         let last = Footing { later: 500_000, ..footing };
-        assert_eq!(peak(&last, &sizes, Held::default()), 670_000);
-        assert_eq!(peak(&footing, &sizes, Held { now: 0, most: 1_000_000 }), 1_000_000);
+        assert_eq!(peak(&last, &sizes, Held::default()), at_most(100_000, 570_000));
+        assert_eq!(peak(&footing, &sizes, Held { now: 0, most: 1 << 30 }), 1 << 30);
     }
 }

@@ -39,10 +39,13 @@ pub(crate) fn label(english: &'static str) -> &'static str {
         "n-grams" => "n-gram",
         "baseline" => "比較対象",
         "fold" => "交差検証",
+        "offer" => "提案",
         "columns" => "列",
+        "choice" => "選択",
         "tune" => "調整",
         "trial" => "試行",
         "crew" => "分散",
+        "memory" => "メモリ",
         same => same,
     };
     lang().pick(english, japanese)

@@ -1,7 +1,10 @@
 //! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
 
+use super::further;
+use super::known::{self, Base};
 use super::{Freeze, Plan, Shape, TrainOptions, TrainingData};
-use super::{further, known};
+use crate::logistic::Regression;
+use crate::model_folder::read_snapshot;
 use crate::models::Classifier;
 use crate::ngram::Answer;
 use crate::pretrained::Start;
@@ -22,7 +25,10 @@ impl TrainOptions {
         let Some(folder) = &self.from else { return Ok(()) };
         if kind != ModelKind::LanguageModel {
             // One of one's own has been read already.
-            return if known::is_in_own_form(folder) { Ok(()) } else { Start::read(folder)?.check() };
+            return read_snapshot(folder, |folder| match known::is_in_own_form(folder) {
+                true => Ok(()),
+                false => Start::read(folder)?.check(),
+            });
         }
         if self.freeze == Some(Freeze::All) {
             return Err(Error::Setting(tr!(
@@ -50,6 +56,8 @@ pub(super) struct Network {
     pub(super) start: Option<Start>,
     /// The model that is trained further, if one is.
     pub(super) before: Option<TextClassifier>,
+    /// The last layer, where it is a regression that was solved: it takes no steps then.
+    pub(super) head: Option<Regression>,
 }
 
 /// What a network has to know of training data, whatever their answers are.
@@ -64,8 +72,23 @@ struct Facts<'a> {
     is_set: bool,
     reads_pairs: bool,
     has_columns: bool,
-    /// Whether a model is trained further.
-    is_further: bool,
+    /// The model that is trained further, if one is.
+    base: Option<&'a Base>,
+}
+
+impl<'a> Facts<'a> {
+    fn of<A: Answer>(data: &'a TrainingData<A>) -> Facts<'a> {
+        Facts {
+            train: &data.train.texts,
+            texts: data.texts_of(&data.train),
+            labels: &data.labels,
+            class_rows: data.class_rows(),
+            is_set: A::IS_SET,
+            reads_pairs: data.reads_pairs(),
+            has_columns: !data.columns.is_empty(),
+            base: data.further.as_ref().map(|further| &further.base),
+        }
+    }
 }
 
 impl Facts<'_> {
@@ -80,25 +103,27 @@ impl Network {
     /// # Errors
     /// If a pretrained encoder cannot be read, or texts cannot be cut into tokens.
     pub(super) fn new<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
-        let facts = Facts {
-            train: &data.train.texts,
-            texts: data.texts_of(&data.train),
-            labels: &data.labels,
-            class_rows: data.class_rows(),
-            is_set: A::IS_SET,
-            reads_pairs: data.reads_pairs(),
-            has_columns: !data.columns.is_empty(),
-            is_further: data.further.is_some(),
-        };
-        Network::of(&facts, options)
+        Network::of(&Facts::of(data), options, false)
     }
 
-    fn of(data: &Facts<'_>, options: &TrainOptions) -> Result<Network> {
+    /// A pretrained encoder that stays as it is, with one linear layer on the vectors of texts.
+    ///
+    /// # Errors
+    /// As for [`Network::new`].
+    pub(super) fn with_linear_head<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<Network> {
+        let mut network = Network::of(&Facts::of(data), options, true)?;
+        network.plan.settings.epochs = 0;
+        Ok(network)
+    }
+
+    fn of(data: &Facts<'_>, options: &TrainOptions, has_linear_head: bool) -> Result<Network> {
         let _stage = stages::begin(stages::TOKENS);
         let mut network = match &options.from {
             None => Network::from_scratch(data, options)?,
-            Some(folder) if data.is_further => Network::further(data, folder, options)?,
-            Some(folder) => Network::pretrained(data, folder, options)?,
+            Some(folder) => match data.base {
+                Some(base) => Network::further(data, (folder, base), options)?,
+                None => Network::pretrained(data, folder, options, has_linear_head)?,
+            },
         };
         options.set.apply(&mut network.plan);
         let settings = &mut network.plan.settings;
@@ -152,12 +177,16 @@ impl Network {
         if reads_pairs {
             (plan.model.input.separator, plan.model.input.token_types) = (tokenizer.between(), 2);
         }
-        Ok(Network { tokenizer, rows, plan, start: None, before: None })
+        Ok(Network { tokenizer, rows, plan, start: None, before: None, head: None })
     }
 
     /// The encoder of a folder, its tokenizer, and a head that is new.
-    fn pretrained(data: &Facts<'_>, folder: &Path, options: &TrainOptions) -> Result<Network> {
-        let start = Start::read(folder)?;
+    fn pretrained(data: &Facts<'_>, folder: &Path, options: &TrainOptions, has_linear_head: bool) -> Result<Network> {
+        let mut start = read_snapshot(folder, Start::read)?;
+        let mut freeze = options.freeze;
+        if has_linear_head {
+            (start.origin, freeze) = (start.origin.pooled(start.pooling.0), Some(Freeze::All));
+        }
         let mut tokenizer = start.tokenizer.clone();
         let mut model = start.origin.classifier(data.class_rows.len());
         if data.reads_pairs {
@@ -169,15 +198,18 @@ impl Network {
         let rows = tokenizer.encode_all(&data.train())?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.frame().len()).collect();
         let shape = Shape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: model.vocab_size };
-        let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit).freezing(options.freeze);
-        Ok(Network { tokenizer, rows, plan, start: Some(start), before: None })
+        let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit).freezing(freeze);
+        Ok(Network { tokenizer, rows, plan, start: Some(start), before: None, head: None })
     }
 
     /// A model of one's own, with what is new in its last layer.
-    fn further(data: &Facts<'_>, folder: &Path, options: &TrainOptions) -> Result<Network> {
-        let before = TextClassifier::load(folder)?;
-        // The form in which one that was fine-tuned is written again.
-        let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
+    fn further(data: &Facts<'_>, (folder, base): (&Path, &Base), options: &TrainOptions) -> Result<Network> {
+        let (before, start) = base.read(folder, |folder| {
+            let before = TextClassifier::of_snapshot(folder)?;
+            // The form in which one that was fine-tuned is written again.
+            let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
+            Ok((before, start))
+        })?;
         let tokenizer = before.tokenizer.clone();
         let rows = tokenizer.encode_all(&data.train())?;
         let frame = if start.is_some() { tokenizer.frame().len() } else { 0 };
@@ -186,7 +218,7 @@ impl Network {
             Shape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: before.config.model.vocab_size };
         let limit = start.as_ref().map_or(before.config.max_tokens(), |start| start.limit);
         let plan = further::plan(&before, &shape, limit).freezing(options.freeze);
-        Ok(Network { tokenizer, rows, plan, start, before: Some(before) })
+        Ok(Network { tokenizer, rows, plan, start, before: Some(before), head: None })
     }
 }
 

@@ -1,13 +1,15 @@
 //! Training n-grams alone to tell labels or a number: no network, no steps.
 
 use super::beside::Worth;
-use super::card::{data_section, promises, report_rows, risk_coverage, use_section};
+use super::card::{data_section, promises, report_rows, risk_coverage, unseen_section, use_section};
 use super::changes::changes_of_ngrams;
 use super::folds::cross_validate;
 use super::halves::LogOdds;
 use super::joined_labels::LabelRows;
-use super::ngrams::{fit, limits, refit, seen};
+use super::memory::{Held, at_most};
+use super::ngrams::{fit, limits, memory_of, refit, seen};
 use super::number::of_median;
+use super::run::tell_memory;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
@@ -64,7 +66,7 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_ngram_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;
@@ -94,6 +96,11 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     metrics["abstain"] = promises(caution.as_ref(), (&sure, &[])).into();
     metrics["risk_coverage"] = json!(risk_coverage(&sure));
     metrics["strongest_ngrams"] = strongest(Some(&alone.model.ngrams), data);
+    if let Some(unseen) = data.unseen_test_rows() {
+        let predictions = alone.model.predict(&unseen.texts())?;
+        let known = (&data.labels[..], data.hierarchy.as_ref());
+        metrics["unseen"] = json!(problem.label_scores(&unseen, predictions, known, options.seed)?);
+    }
 
     let mut card = tr!("# Text classifier, {} labels\n\n", "# テキスト分類モデル（{} ラベル）\n\n", data.labels.len());
     card += &warned(test.warning());
@@ -110,6 +117,7 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     card += &super::labels::score_table(&names, (&test, std::slice::from_ref(&most_frequent)), part);
     card += &super::labels::label_table(&test, problem.labels());
     card += &data_section(data, options.seed);
+    card += &unseen_section(&metrics, "micro_f1");
     card += &limits();
     card += &use_section(data.reads_pairs());
     card += &section(&metrics["strongest_ngrams"]);
@@ -127,7 +135,7 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_ngram_number(data, training)?.test;
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;
@@ -157,6 +165,10 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
     metrics["parts"] = json!({ "median": median });
     metrics["abstain"] = promises(caution.as_ref(), (&sure, &[])).into();
     metrics["risk_coverage"] = json!(risk_coverage(&sure));
+    if let Some(unseen) = data.unseen_test_rows() {
+        let predictions = alone.model.predict(&unseen.texts())?;
+        metrics["unseen"] = json!(problem.number_scores(&unseen, &predictions, options.seed)?.0);
+    }
 
     let mut card = tr!("# Predictor of a number for each text\n\n", "# テキストごとの数値の予測モデル\n\n");
     card += &warned(test.warning());
@@ -173,6 +185,7 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
     let names = [super::labels::this_model(), super::number::always_median()];
     card += &super::number::score_table(&names, (&test, std::slice::from_ref(&median)), part);
     card += &data_section(data, options.seed);
+    card += &unseen_section(&metrics, "mean_absolute_error");
     card += &limits();
     card += &use_section(data.reads_pairs());
     let Alone { model, .. } = alone.write(data, (options, out), &mut metrics, card)?;
@@ -198,10 +211,11 @@ fn train<A: Target>(
     told: Told<'_>,
 ) -> Result<Alone> {
     let settings = (&options.set.ngrams(data), None);
+    tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let chosen = fit(data, "n-grams", settings, stop, observe)?;
     let (c, valid_loss) = chosen.model.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let (problem, caution) = of_valid(&chosen.model, &data.valid, told);
-    let ngrams = refit(data, &chosen.model, chosen.found, settings, stop, observe)?;
+    let ngrams = refit(data, (&chosen.model, None), chosen.found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -210,6 +224,7 @@ fn train<A: Target>(
         hierarchy: data.hierarchy.clone(),
         scale: 1.0,
         caution,
+        decision: None,
         ngrams: ngrams.scheme().clone(),
     };
     let model = NgramClassifier { config, ngrams, thresholds: None };
@@ -258,7 +273,7 @@ impl Alone {
             card += &section;
         }
         let mut files = self.model.files();
-        files.push(seen(data, options)?);
+        files.push(seen(data));
         let _stage = stages::begin(stages::WRITING);
         write_folder(out, files, metrics, card)?;
         Ok(self)

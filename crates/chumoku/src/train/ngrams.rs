@@ -2,19 +2,24 @@
 
 use super::beside::Worth;
 use super::card::{
-    class_table, data_section, heading, majority, most_frequent, most_frequent_class, promises, report_rows,
-    risk_coverage, score_table, this_model, use_section,
+    class_table, data_section, decision_json, heading, majority, most_frequent, most_frequent_class, promises,
+    report_rows, risk_coverage, score_table, this_model, unseen_section, use_section,
 };
 use super::changes::changes_of_ngrams;
+use super::few_rows;
 use super::folds::cross_validate;
+use super::memory::{Held, at_most};
 use super::names::label;
+use super::recorded::with_encoder;
+use super::run::tell_memory;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, SeenTexts, TrainOptions, TrainingData};
+use super::{Blend, Event, Scores, TrainOptions, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::caution::Caution;
+use crate::decision::Decision;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
@@ -61,30 +66,29 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    data.check_optimize(options.optimize)?;
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_ngram_classifier(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
     let settings = (&options.set.ngrams(data), weights.as_deref());
+    tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
+    let few = few_rows::of_ngrams(data, options, weights.as_deref(), stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
     }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
-    let logits = chosen.logits_of(&data.valid.texts());
-    let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
-    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights.as_deref()).attention;
-    let caution = (!data.valid.is_empty()).then(|| {
-        let of_row = |log_p: &Vec<f32>| {
-            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
-            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
-        };
-        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
-        let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-        Caution::of_classes(&probabilities, &data.valid.labels, &known, data.hierarchy.as_ref())
-    });
-    let ngrams = refit(data, &chosen, found, settings, stop, observe)?;
+    let c = few.as_ref().map(|few| few.c).or(c);
+    let ByValid { scale, caution, found: found_decision, decision } = match &few {
+        Some(few) => {
+            let (scale, caution) = few.calibrated(data, weights.as_deref());
+            ByValid { scale, caution: Some(caution), found: None, decision: None }
+        }
+        None => by_valid(data, &chosen, (options, weights.as_deref())),
+    };
+    let ngrams = refit(data, (&chosen, c), found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
         model_type: ModelKind::Ngrams.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -93,9 +97,10 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         hierarchy: data.hierarchy.clone(),
         scale,
         caution,
+        decision,
         ngrams: ngrams.scheme().clone(),
     };
-    let model = NgramClassifier { config, ngrams, thresholds: None };
+    let mut model = NgramClassifier { config, ngrams, thresholds: None };
     let (rows, scored_on) = report_rows(data);
     let test = model.scores(rows, options.seed)?;
     let predictions = model.predict(&rows.texts())?;
@@ -129,7 +134,18 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         "columns": worth.as_ref().map(|worth| worth.to_json(&data.columns)),
         "notes": data.notes,
     });
+    if let Some(found) = found_decision {
+        let (is_applied, factors) = (model.config.decision.is_some(), found.factors.clone());
+        let own = std::mem::replace(&mut model.config.decision, (!is_applied).then_some(found));
+        let scores = model.scores(rows, options.seed);
+        model.config.decision = own;
+        metrics["optimize"] = decision_json(is_applied, &factors, &scores?);
+    }
+    if let Some(unseen) = data.unseen_test_rows() {
+        metrics["unseen"] = json!(model.scores(&unseen, options.seed)?);
+    }
     let mut card = card(&model, data, [&test, &majority], options.seed);
+    card += &unseen_section(&metrics, "accuracy");
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some((figures, section)) = changes_of_ngrams(data, &model, options)? {
@@ -137,13 +153,46 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         card += &section;
     }
     let mut files = model.files();
-    files.push(seen(data, options)?);
+    files.push(seen(data));
     if let Some(tuned) = tuned {
         tuned.report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
     }
     write_folder(out, files, &metrics, card)?;
     let advice = of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
+    let advice = with_encoder(advice, (options, 1.0 - test.accuracy), &data.train.texts);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
+}
+
+/// What the validation rows decide of a model of n-grams.
+struct ByValid {
+    scale: f32,
+    caution: Option<Caution>,
+    /// The decision for macro-F1.
+    found: Option<Decision>,
+    /// The same, if it was asked for.
+    decision: Option<Decision>,
+}
+
+/// The scale of the scores, and when to say "I do not know", by the validation rows.
+fn by_valid(data: &TrainingData, chosen: &NgramModel, (options, weights): (&TrainOptions, Option<&[f32]>)) -> ByValid {
+    let logits = chosen.logits_of(&data.valid.texts());
+    let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
+    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights).attention;
+    let mut by_valid = ByValid { scale, caution: None, found: None, decision: None };
+    if data.valid.is_empty() {
+        return by_valid;
+    }
+    let of_row = |log_p: &Vec<f32>| {
+        let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
+        log_softmax(&scaled).iter().map(|x| x.exp()).collect()
+    };
+    let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
+    let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
+    let (labels, tree) = (&data.valid.labels, data.hierarchy.as_ref());
+    by_valid.found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+    by_valid.decision = by_valid.found.clone().filter(|_| options.optimize.is_some());
+    by_valid.caution = Some(Caution::of_classes(&probabilities, labels, &known, (by_valid.decision.as_ref(), tree)));
+    by_valid
 }
 
 /// The model card.
@@ -163,9 +212,8 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     card += &score_table(rows.len(), part, &all);
     card += &super::levels::section(&all);
     card += &tr!(
-        "\nScores are multiplied by {:.2}, which was fitted on the validation rows, so the probabilities are calibrated on \
-         them.\n\n",
-        "\nスコアには、検証データで求めた係数 {:.2} を掛けます。確率は検証データで較正されています。\n\n",
+        "\nScores are multiplied by {:.2}, which was fitted on held-out rows, so the probabilities are calibrated on them.\n\n",
+        "\nスコアには、学習から除いた行で求めた係数 {:.2} を掛けます。確率はその行で較正されています。\n\n",
         model.config().scale
     );
     card += &class_table(test);
@@ -246,7 +294,9 @@ pub(super) fn model_of<A: Target>(
     let mut best: Option<(f64, (NgramModel, Found))> = None;
     for &scale in scales {
         config.scheme.column_scale = scale;
-        let trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        let mut trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        // Two of them would be held at a time.
+        trial.1.forget_texts();
         let loss = trial.0.report().and_then(|report| report.valid_loss).unwrap_or_default();
         if best.as_ref().is_none_or(|(least, _)| loss < *least) {
             best = Some((loss, trial));
@@ -262,10 +312,22 @@ fn with_columns<A>(config: &NgramConfig, data: &TrainingData<A>) -> NgramConfig 
     config
 }
 
-/// The model once more, with the penalty that was chosen, on training and validation rows.
+/// The bytes that training the model takes at the most, on the training rows and once more on the validation rows too.
+pub(super) fn memory_of<A: Answer>(data: &TrainingData<A>, config: &NgramConfig) -> usize {
+    let config = with_columns(config, data);
+    let (train, valid) = (data.train.texts(), data.valid.texts());
+    let all = [&train[..], &valid].concat();
+    let of = |texts: [&[&str]; 2]| config.memory_of_training(texts, data.labels.len(), A::IS_SET);
+    // What columns are worth is measured on copies of the rows, once without columns and once without texts.
+    let rows = [&data.train, &data.valid, &data.test].into_iter().flat_map(|rows| &rows.texts);
+    let copies: usize = if data.columns.is_empty() { 0 } else { rows.map(|row| 2 * row.len()).sum() };
+    of([&train, &valid]).max(of([&all, &[]])) as usize + copies
+}
+
+/// The model once more, with the given C or the one that was chosen, on training and validation rows.
 pub(super) fn refit<A: Target>(
     data: &TrainingData<A>,
-    chosen: &NgramModel,
+    (chosen, c): (&NgramModel, Option<f32>),
     found: Found,
     (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
@@ -274,7 +336,7 @@ pub(super) fn refit<A: Target>(
     let _stage = stages::begin(stages::NGRAMS);
     let mut config = with_columns(config, data);
     config.scheme.column_scale = chosen.scheme().column_scale;
-    let c = chosen.report().map_or(config.c_without_validation, |report| report.c);
+    let c = c.or(chosen.report().map(|report| report.c)).unwrap_or(config.c_without_validation);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
     let num_classes = data.labels.len();
@@ -283,7 +345,7 @@ pub(super) fn refit<A: Target>(
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 
-fn train<A: Target>(
+pub(super) fn train<A: Target>(
     data: &NgramData<'_, A>,
     config: &NgramConfig,
     found: Found,
@@ -298,8 +360,7 @@ fn train<A: Target>(
 /// The file that tells which texts were trained on or chosen by.
 ///
 /// What a model has learnt from before it was trained further counts, whether or not it is learnt again.
-pub(super) fn seen<A: Answer>(data: &TrainingData<A>, options: &TrainOptions) -> Result<(&'static str, Vec<u8>)> {
-    let before = options.from.as_deref().filter(|_| data.further.is_some());
-    let before = before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
-    Ok((TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()))
+pub(super) fn seen<A: Answer>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
+    let before = data.further.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
+    (TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
 }

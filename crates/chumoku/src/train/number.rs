@@ -1,9 +1,9 @@
 //! Training a predictor of numbers: the run is that of several labels, one a threshold; the report its own.
 
-use super::card::{how_trained, promises, report_rows, risk_coverage};
+use super::card::{how_trained, promises, report_rows, risk_coverage, unseen_section};
 use super::changes::changes_of;
 use super::folds::cross_validate;
-use super::halves::{self, Whole};
+use super::halves::{self, Given, Whole};
 use super::labels::this_model;
 use super::names::network_name;
 use super::run::{Ended, plan_json};
@@ -57,12 +57,12 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, options, stop, observe, &|data, training| {
+    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
         let test = train_number(data, training)?.test;
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;
     let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
-    let whole = halves::train(data, plain, (options, out, stop), observe)?;
+    let whole = halves::train(data, plain, (options, out, stop), Given::default(), observe)?;
     let Whole { mut classifier, plan, ended, found, worth, before, .. } = whole;
     let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
     let truth = &data.valid.labels;
@@ -90,6 +90,10 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     let report = Report { data, options, plan: &plan, ended: &ended, part, test: &test, parts: &parts };
     let (mut metrics, mut card) = (report.metrics(&classifier), report.card(&classifier));
     metrics["folds"] = folds.into();
+    if let Some(unseen) = data.unseen_test_rows() {
+        metrics["unseen"] = json!(classifier.number_scores(&unseen, options.seed)?.0);
+    }
+    card += &unseen_section(&metrics, "mean_absolute_error");
     metrics["abstain"] = promises(classifier.config.caution.as_ref(), (&sure, &[])).into();
     metrics["risk_coverage"] = json!(risk_coverage(&sure));
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
@@ -101,7 +105,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
         card += &section;
     }
     let mut files = classifier.files()?;
-    files.push(super::ngrams::seen(data, options)?);
+    files.push(super::ngrams::seen(data));
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);

@@ -5,6 +5,7 @@ use super::class_weights::ClassWeights;
 use super::crew::Crew;
 use super::plan::Freeze;
 use super::source::Source;
+use crate::decision::Optimize;
 use crate::nn::{Network, PositionKind};
 use crate::text::Unit;
 use chumoku_kernels::Precision;
@@ -31,6 +32,9 @@ pub struct TrainOptions {
     /// How much the rows of each class count, of a classifier of one class a text; if absent, rare classes count more to the
     /// network where classes are unbalanced.
     pub class_weights: Option<ClassWeights>,
+    /// The figure that answers of a classifier of one class a text are chosen for on the validation rows; if absent, the
+    /// answer is the most probable class.
+    pub optimize: Option<Optimize>,
     /// Settings of a classifier that are otherwise chosen from the data.
     pub set: Adjusted,
     /// What tokens are; chosen from the data if absent.
@@ -67,6 +71,7 @@ impl Default for TrainOptions {
             from: None,
             freeze: None,
             class_weights: None,
+            optimize: None,
             set: Adjusted::default(),
             tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.

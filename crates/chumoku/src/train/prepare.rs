@@ -1,8 +1,10 @@
 //! Rows with their labels as class numbers, in three parts.
 
+use super::known::Base;
 use super::source::Source;
 use crate::beside::SideColumn;
 use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
+use crate::decision::Optimize;
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::lang::wording::{count, listed};
@@ -47,6 +49,8 @@ pub struct Further<A = u32> {
     pub replays: bool,
     /// Rows on which the model is held against what it was, with their [names](super::OLD_TEST).
     pub compared: Vec<(&'static str, Rows<A>)>,
+    /// The model that is trained further.
+    pub(super) base: Base,
 }
 
 impl<A> Default for TrainingData<A> {
@@ -209,6 +213,28 @@ impl TrainingData {
     }
 }
 
+impl TrainingData {
+    /// Checks that answers can be chosen for this figure, if one is asked for.
+    ///
+    /// # Errors
+    /// If classes stand in a tree, or there are no validation rows to choose by.
+    pub fn check_optimize(&self, optimize: Option<Optimize>) -> crate::Result<()> {
+        let problem = match optimize {
+            None => return Ok(()),
+            Some(_) if self.hierarchy.is_some() => tr!(
+                "--optimize: answers of classes that stand in a tree go by its levels; leave it out, or give --hierarchy none",
+                "--optimize: 階層をなすクラスの答えは段ごとに決まります。指定を外すか、--hierarchy none を指定してください"
+            ),
+            Some(_) if self.valid.is_empty() => tr!(
+                "--optimize: expected validation rows to choose by, found none; leave it out, or give more rows or --valid",
+                "--optimize: 選ぶための検証データがありません。指定を外すか、行を増やすか、--valid を指定してください"
+            ),
+            Some(_) => return Ok(()),
+        };
+        Err(crate::Error::Setting(problem))
+    }
+}
+
 impl TrainingData<Vec<u32>> {
     /// Parts of the files given, as [`TrainingData::new`] makes them. Rows are divided by their rarest label, so that each label has
     /// rows in all parts where it has enough.
@@ -327,6 +353,17 @@ impl TrainingData<Measured> {
 }
 
 impl<A: Answer> TrainingData<A> {
+    /// The test rows whose texts are not among the training and validation rows. None if all or none are.
+    pub(super) fn unseen_test_rows(&self) -> Option<Rows<A>> {
+        let seen: HashSet<String> =
+            self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalise(text)).collect();
+        let rows = self.test.texts.iter().zip(&self.test.labels);
+        let unseen = rows.filter(|(text, _)| !seen.contains(&data::normalise(text)));
+        let (texts, labels) = unseen.map(|(text, label)| (text.clone(), label.clone())).unzip();
+        let unseen = Rows { texts, labels };
+        (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
+    }
+
     /// Training rows of each class or label.
     pub fn class_rows(&self) -> Vec<usize> {
         let mut counts = vec![0; self.labels.len()];

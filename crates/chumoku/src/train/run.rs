@@ -1,6 +1,7 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
 use super::crew::{self, BatchAt, Crew, Terms};
+use super::identity::RunIdentity;
 use super::memory::{Held, Sizes, peak};
 use super::names::label;
 use super::pace::Pace;
@@ -10,13 +11,15 @@ use super::watch::Watch;
 use super::{Settings, State, TrainOptions, checkpoint};
 use crate::explain::{Frame, WATCHED};
 use crate::lang::wording::thousands;
+use crate::memory::{available, readable};
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
+use crate::output::open_existing_or_new;
 use crate::params::Params;
 use crate::{Error, Result, failpoint, stages, tr};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,8 +134,7 @@ impl Log {
             );
             return Err(Error::Output { path: path.to_owned(), problem });
         }
-        let opened = OpenOptions::new().create(true).write(true).truncate(false).open(path);
-        let file = opened.map_err(Error::writing("opening", path))?;
+        let file = open_existing_or_new(path).map_err(Error::writing("opening", path))?;
         let length = file.metadata().map_err(Error::io("reading", path))?.len();
         let bytes = bytes.min(length);
         file.set_len(bytes).map_err(Error::writing("shortening", path))?;
@@ -159,7 +161,7 @@ struct Run<'a> {
     seed: u64,
     log: Log,
     checkpoints: PathBuf,
-    fingerprint: String,
+    identity: RunIdentity,
     /// Moving average of the training loss.
     loss: Option<f64>,
     parts: PartGradients,
@@ -181,13 +183,16 @@ pub(crate) fn run(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Ended> {
     let (start, of_start) = task.start(options.seed)?;
-    let fingerprint = format!("{} {}{of_start}", task.fingerprint(), options.seed);
-    let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
+    let [data, plan, tokens] = task.fingerprint();
+    let fingerprint = format!("{data} {plan} {tokens} {}{of_start}", options.seed);
+    let identity = RunIdentity::new(crate::checksum::hex(Sha256::digest(fingerprint)));
+    let identity = identity.with_data(&data).with_tokens(&tokens).with_start(&of_start).with_plan(&plan);
+    let identity = identity.with("seed", options.seed);
     let terms = Terms {
         version: env!("CARGO_PKG_VERSION"),
         instruction_set: chumoku_kernels::active_isa().to_string(),
         precision: task.settings().precision.name(),
-        fingerprint: fingerprint.clone(),
+        fingerprint: identity.fingerprint.clone(),
         numbers: start.values().len(),
     };
     if let Some(Crew::Helper(helper)) = &options.crew {
@@ -206,7 +211,7 @@ pub(crate) fn run(
     }
     let mut state = State::new(start);
     if options.resume {
-        match checkpoint::load(&checkpoints, &state.params, &fingerprint)? {
+        match checkpoint::load(&checkpoints, &state.params, &identity)? {
             Some(loaded) => {
                 for problem in &loaded.damaged {
                     let text = tr!(
@@ -234,7 +239,7 @@ pub(crate) fn run(
         seed: options.seed,
         log: Log::open(&out.join(LOG), log_bytes)?,
         checkpoints,
-        fingerprint,
+        identity,
         loss: None,
         // Helpers have gradients of their own.
         parts: PartGradients::new(
@@ -254,6 +259,27 @@ pub(crate) fn run(
     Ok(Ended { state, interrupted })
 }
 
+/// Tells how much memory the run will hold at the most, and whether the machine has less.
+pub(super) fn tell_memory(bytes: usize, observe: &mut dyn FnMut(Event<'_>)) {
+    let free = available();
+    let lacks = match bytes as u64 > free {
+        false => String::new(),
+        true => {
+            let free = readable(free as f64);
+            tr!(", more than the {free} that are free", "（空きは {free} で、足りないおそれがあります）")
+        }
+    };
+    let most = thousands(bytes.div_ceil(1 << 20));
+    observe(Event::Said(label("memory"), tr!("at most {most} MiB{lacks}", "最大 {most} MiB{lacks}")));
+}
+
+/// The bytes that the process will have held at the most when the task is done.
+pub(super) fn memory_of<T: Trainable + ?Sized>(task: &T) -> usize {
+    let sizes =
+        Sizes { parameters: task.layout().len(), gradients: task.settings().parts, activations: task.activations() };
+    peak(&task.footing(), &sizes, Held::measure())
+}
+
 impl Run<'_> {
     /// Says what is to come, by the steps that `pace` has seen.
     fn announce(&self, state: &State, batches: &[Vec<usize>], pace: &Pace, observe: &mut dyn FnMut(Event<'_>)) {
@@ -265,18 +291,13 @@ impl Run<'_> {
         let (each, last) = (1.0 + task.evaluation_share(), task.scoring_share());
         let left = epoch * (evaluations * each + last) - done;
         let steps = batches.len() as u64 * settings.epochs;
-        let sizes = Sizes {
-            parameters: state.params.values().len(),
-            gradients: self.parts.count(),
-            activations: task.activations(),
-        };
         let is_counted = batches.first().is_some_and(|batch| task.work(batch).is_some());
         observe(Event::Ready {
             settings,
             steps,
             done: state.step,
             expected: Duration::from_secs_f64((left / pace.rate()).clamp(0.0, 1e9)) + task.afterwards(),
-            bytes: peak(&task.footing(), &sizes, Held::measure()),
+            bytes: memory_of(task),
             multiply_adds: is_counted.then_some((epoch * (epochs * each + last)) as u64),
         });
     }
@@ -380,13 +401,13 @@ impl Run<'_> {
 
     fn save(&mut self, state: &State) -> Result<()> {
         let _stage = stages::begin(stages::CHECKPOINTS);
-        checkpoint::save(&self.checkpoints, state, &self.fingerprint, self.log.bytes)
+        checkpoint::save(&self.checkpoints, state, &self.identity, self.log.bytes)
     }
 
     fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
         let _stage = stages::begin(stages::NETWORK);
         let Evaluation { score, loss: valid_loss, metrics, is_held_out } = self.task.evaluate(&state.average)?;
-        let is_best = state.evaluated(score, valid_loss);
+        let is_best = state.evaluated(score, valid_loss, is_held_out);
         let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));
         let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
         for metric in &metrics {

@@ -6,7 +6,7 @@
 
 use crate::Result;
 use crate::data::normalise;
-use crate::model_folder::{Standing, TRAINED_ON, fault, place_of, read};
+use crate::model_folder::{Snapshot, Standing, TRAINED_ON, fault, place_of, read, read_snapshot};
 use chumoku_kernels::parallel;
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -60,6 +60,10 @@ impl SeenTexts {
     /// # Errors
     /// If the file cannot be read, or is damaged.
     pub fn load(folder: &Path) -> Result<Option<SeenTexts>> {
+        read_snapshot(folder, SeenTexts::of_snapshot)
+    }
+
+    pub(super) fn of_snapshot(folder: &Snapshot) -> Result<Option<SeenTexts>> {
         if Standing::of(&place_of(folder, TRAINED_ON)) == Standing::Nothing {
             return Ok(None);
         }

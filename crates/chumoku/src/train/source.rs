@@ -1,7 +1,7 @@
 //! What a folder remembers of the files that its model was trained on, so that they can be read again.
 
 use crate::data::{Format, LabelOptions, ReadOptions};
-use crate::model_folder::METRICS;
+use crate::model_folder::{METRICS, place_of};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -143,7 +143,7 @@ impl Source {
 
 /// Reads the report of a folder; null if there is none.
 pub(super) fn metrics(folder: &Path) -> Value {
-    let bytes = std::fs::read(folder.join(METRICS)).ok();
+    let bytes = std::fs::read(place_of(folder, METRICS)).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 

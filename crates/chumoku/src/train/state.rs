@@ -131,8 +131,10 @@ impl State {
     }
 
     /// Takes note of an evaluation of the averaged weights; tells whether it is the best so far.
-    pub fn evaluated(&mut self, score: f64, loss: f64) -> bool {
-        let better = self.best.is_none_or(|best| (score, -loss) > (best.score, -best.loss));
+    ///
+    /// Rows that were learned from choose nothing: without held-out rows the last weights are the best.
+    pub fn evaluated(&mut self, score: f64, loss: f64, is_held_out: bool) -> bool {
+        let better = !is_held_out || self.best.is_none_or(|best| (score, -loss) > (best.score, -best.loss));
         if better {
             self.best = Some(Best { epoch: self.epoch, score, loss });
             self.best_params.values_mut().copy_from_slice(self.average.values());

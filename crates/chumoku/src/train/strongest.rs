@@ -1,7 +1,7 @@
 //! The n-grams that speak most for each class, by name: a model folder has only their hashes.
 
 use super::TrainingData;
-use super::markdown::cell;
+use crate::lang::{harmless, markdown};
 use crate::ngram::{Answer, NgramModel, numbers_of};
 use crate::{stages, tr};
 use serde_json::{Map, Value, json};
@@ -36,10 +36,10 @@ pub(super) fn section(strongest: &Value) -> String {
     for (label, ngrams) in strongest.as_object().into_iter().flatten() {
         let names = ngrams.as_array().into_iter().flatten().filter_map(|of| of["ngram"].as_str());
         // Within backticks nothing can be escaped.
-        let plain = |name: &str| cell(&name.replace(['`', '|'], "")).trim().to_owned();
+        let plain = |name: &str| harmless(&name.replace(['`', '|'], "")).trim().to_owned();
         let names = names.map(plain).filter(|name| !name.is_empty());
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-        out += &format!("| {} | {} |\n", cell(label), names.join(" "));
+        out += &format!("| {} | {} |\n", markdown(label), names.join(" "));
     }
     if out.is_empty() {
         return out;

@@ -6,10 +6,10 @@ mod choose;
 mod further;
 mod network;
 
+use super::Source;
 use super::crew::Crew;
 use super::run::{Ended, plan_json};
 use super::training::{Training, held_out, write_folder};
-use super::{SeenTexts, Source};
 use crate::crf::{Corpus, Crf, Fit, Halves, Sentence, TaggerBlend, Tags, features};
 use crate::data::{self, Example, Span, SpanUnit, SpannedText, SpannedTexts};
 use crate::lang::wording::quoted;
@@ -197,9 +197,11 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     training.begin(ModelKind::Tagger)?;
     let Training { options, out, stop, mut observe } = training;
     let observe = &mut *observe;
-    let before = options.from.as_deref().filter(|_| data.further.is_some());
-    let before = before.map(TextTagger::load).transpose()?;
-    let encoder = options.from.as_deref().filter(|_| before.as_ref().is_none_or(TextTagger::has_network));
+    let before = match (&options.from, &data.further) {
+        (Some(folder), Some(further)) => Some(further.base.read(folder, network::Before::read)?),
+        _ => None,
+    };
+    let encoder = options.from.as_deref().filter(|_| before.as_ref().is_none_or(|before| before.tagger.has_network()));
     let encoder = encoder.map(|folder| (folder, before.as_ref()));
     if let (Some(Crew::Helper(_)), Some(encoder)) = (&options.crew, encoder) {
         // The random field is the leader's.
@@ -278,8 +280,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     drop(reporting);
     let mut files = model.files()?;
     let texts: Vec<&str> = data.train.iter().chain(&data.valid).map(|row| row.text.as_str()).collect();
-    let seen_before = options.from.as_deref().filter(|_| data.further.is_some());
-    let seen = seen_before.map(SeenTexts::load).transpose()?.flatten().unwrap_or_default();
+    let seen = data.further.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
     files.push((TRAINED_ON, seen.with(&texts).to_bytes()));
     let of_network = of_network.as_ref().map(|(plan, ended)| (plan, ended));
     let mut card = card::card(
@@ -290,7 +291,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         (part, options.seed),
     );
     if let Some(before) = &before
-        && let Some((figures, section)) = further::changes(data, [before, &model], options.seed)?
+        && let Some((figures, section)) = further::changes(data, [&before.tagger, &model], options.seed)?
     {
         metrics["further"] = figures;
         card += &section;

@@ -4,8 +4,8 @@ use super::State;
 use super::card::interrupted_after;
 use super::text_scores::{LanguageScores, MaskedScores, TranslationScores};
 use crate::data::{DocumentParts, PairParts};
-use crate::lang::lang;
 use crate::lang::wording::thousands;
+use crate::lang::{lang, markdown};
 use crate::models::TextEncoderConfig;
 use crate::text::Unit;
 use crate::text_generator::TextGenerator;
@@ -26,7 +26,7 @@ pub(super) struct Facts<'a> {
 
 impl Facts<'_> {
     fn heading(&self, title: &str) -> String {
-        let mut card = format!("# {title}\n\n");
+        let mut card = format!("# {}\n\n", markdown(title));
         if self.interrupted {
             card += &interrupted_after(self.state.epoch);
         }

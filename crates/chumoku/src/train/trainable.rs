@@ -52,8 +52,8 @@ pub(crate) trait Trainable: Sync {
     }
     /// How it is trained.
     fn settings(&self) -> &Settings;
-    /// Of all that decides the weights beside the seed: data, plan, and what ids stand for.
-    fn fingerprint(&self) -> String;
+    /// What decides the weights beside the seed: the checksum of the data, the plan as JSON, and the vocabulary or its checksum.
+    fn fingerprint(&self) -> [String; 3];
     /// The rows of each batch of an epoch, in their order.
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>>;
     /// The loss of a part of a batch; its gradient is added to `grads`, where it is finite.

@@ -63,5 +63,5 @@ pub(super) fn write_folder(
 ) -> Result<()> {
     let pretty = serde_json::to_string_pretty(metrics).expect("metrics are plain data") + "\n";
     files.extend([(METRICS, pretty.into_bytes()), (CARD, card.into_bytes())]);
-    write_model(out, &files)
+    write_model(out, files)
 }

@@ -335,9 +335,9 @@ impl Trainable for Translate<'_> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan} {:?}", self.data_sha256(), self.hashes)
+        [self.data_sha256(), plan, format!("{:?}", self.hashes)]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

@@ -1,7 +1,6 @@
 //! What a search for settings has found, as it stands beside the model: in `metrics.json`, in the model card, in `tune.jsonl`.
 
-use super::markdown::cell;
-use crate::lang::lang;
+use crate::lang::{lang, markdown};
 use crate::model_folder::TUNE_LOG;
 use crate::scoring::{Difference, Scores};
 use crate::{sorting, tr};
@@ -143,7 +142,7 @@ fn section(tuning: &Value) -> String {
     );
     for trial in best_first(tuning).into_iter().take(SHOWN) {
         let number = |key: &str| trial[key].as_f64().unwrap_or(f64::NAN);
-        let set = cell(&named(trial["set"].as_str().unwrap_or_default()));
+        let set = markdown(&named(trial["set"].as_str().unwrap_or_default()));
         let taken = trial["set"] == tuning["set"];
         let set = if taken { format!("**{set}**") } else { set };
         let _ = writeln!(card, "| {:.4} | {:.1} % | {set} |", number("log_loss"), 100.0 * number("accuracy"));

@@ -4,16 +4,16 @@ mod summary;
 
 use super::read_options;
 use crate::args::Doctor;
+use crate::output::OutputPath;
 use crate::progress::tell;
 use crate::{ExitCode, Usage, threads};
-use chumoku::data::{AtomicOutput, Skipped, looks_like_label_sets};
+use chumoku::data::{Skipped, looks_like_label_sets};
 use chumoku::doctor::{Given, Options, Texts, examine};
 use chumoku::lang::lang;
 use chumoku::{Error, tr};
 use chumoku_view::doctor_to_html;
 use std::cell::Cell;
 use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The table, in the folder of `--out`.
@@ -29,16 +29,17 @@ pub(crate) fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
         args.reading.keep(data)?;
     }
     // A folder that will be refused is better known before the work.
-    let out = args.out.as_deref().map(|folder| places(folder, args.force)).transpose()?;
+    let out = args.out.as_ref().map(|folder| places(folder, args.force)).transpose()?;
     let given = read(args)?;
     let mut options = Options::default();
     (options.folds, options.seed) = (args.folds, args.seed);
     let checkup = examine(&given, &options, &unless_quick())?;
     let findings = checkup.findings(&given, lang());
     if let (Some([table, page]), Some(folder)) = (&out, &args.out) {
+        let folder = folder.as_path();
         std::fs::create_dir_all(folder).map_err(Error::writing("creating the folder", folder))?;
-        AtomicOutput::write_whole(table, &given.to_csv(&findings, args.bom)?)?;
-        AtomicOutput::write_whole(page, doctor_to_html(&given, &checkup, lang()).as_bytes())?;
+        table.write(given.to_csv(&findings, args.bom)?)?;
+        page.write(doctor_to_html(&given, &checkup, lang()))?;
     }
     let mut standard = stdout().lock();
     match args.json {
@@ -63,9 +64,9 @@ fn unless_quick() -> impl Fn(&str) {
 }
 
 /// Where the table and the page go.
-fn places(folder: &Path, force: bool) -> anyhow::Result<[PathBuf; 2]> {
+fn places(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath; 2]> {
     let places = [TABLE, PAGE].map(|name| folder.join(name));
-    if let Some(there) = places.iter().find(|place| place.exists()).filter(|_| !force) {
+    if let Some(there) = places.iter().find(|place| place.as_path().exists()).filter(|_| !force) {
         // Somebody may have worked in it.
         let problem = tr!(
             "{}: is there already; name another folder with --out, or replace it with --force",
@@ -73,6 +74,9 @@ fn places(folder: &Path, force: bool) -> anyhow::Result<[PathBuf; 2]> {
             there.display()
         );
         return Err(Usage(problem).into());
+    }
+    if folder.as_path().is_dir() {
+        places.iter().try_for_each(OutputPath::check)?;
     }
     Ok(places)
 }

@@ -58,6 +58,16 @@ fn noise(checkup: &Checkup) -> String {
         );
         return wrap(&text, WIDTH) + "\n";
     }
+    let (alarms, doubted) = (thousands(noise.false_alarms.round() as usize), thousands(noise.doubted));
+    if noise.is_weak {
+        let text = tr!(
+            "No label is called likely wrong: models of the other rows doubt {doubted} labels, but about {alarms} of these would be \
+             false alarms, by how often labels differ where the models are surest.",
+            "誤りらしいラベルは挙げません。ほかの行から学んだモデルは {doubted} 個のラベルを疑いますが、そのうち約 {alarms} 個は誤報と\
+             見込まれます（モデルが最も確信する行でラベルが食い違う割合による推定）。"
+        );
+        return wrap(&text, WIDTH) + "\n";
+    }
     let n = noise.rows.round() as usize;
     let (share, rows, n) = (percent(noise.share()), count(n, "row"), thousands(n));
     let mut out = wrap(
@@ -68,6 +78,18 @@ fn noise(checkup: &Checkup) -> String {
         ),
         WIDTH,
     ) + "\n";
+    let listed = checkup.doubts.len();
+    if listed > 0 {
+        let (alarms, listed) = (thousands(noise.listed_false_alarms.round() as usize), thousands(listed));
+        out += &wrap(
+            &tr!(
+                "Of the {listed} labels listed below as likely wrong, about {alarms} are expected to be false alarms.",
+                "以下で誤りらしいとする {listed} 個のラベルのうち、約 {alarms} 個は誤報と見込まれます。"
+            ),
+            WIDTH,
+        );
+        out.push('\n');
+    }
     let pairs: Vec<_> = noise.pairs.iter().filter(|pair| pair.rows >= 0.5).take(PAIRS).collect();
     let widths = [
         pairs.iter().map(|pair| checkup.labels[pair.given as usize].width()).max().unwrap_or(0).min(24),

@@ -10,6 +10,7 @@ use crate::args::{DataFormat, Explain, View};
 use crate::commands::columns::{asked_of, tell_of_missing, with_values};
 use crate::commands::pictures::Outcome;
 use crate::commands::{load, model_name, pairs};
+use crate::output::OutputPath;
 use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
@@ -89,8 +90,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
     for folder in folders.into_iter().flatten() {
-        std::fs::create_dir_all(folder).map_err(|source| DataError::Output {
-            path: folder.clone(),
+        std::fs::create_dir_all(folder.as_path()).map_err(|source| DataError::Output {
+            path: folder.as_path().to_owned(),
             doing: "creating the folder",
             source,
         })?;
@@ -124,14 +125,17 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let of_text = |text: &str| -> anyhow::Result<Figure> {
         match &of {
             Of::Network(model, place) => {
-                let explainer = Explainer { model, target: None, name: name.clone(), method: args.method };
+                let (method, label) = (args.method, args.of_label.as_deref());
+                let explainer = Explainer { model, target: None, name: name.clone(), method, label };
                 let mut explanation = explainer.explain(text)?;
                 if let (Model::Classifier(model), Some(View::Curves)) = (model, args.view) {
                     explanation.attribution.curves = Some(model.curves(&explanation)?);
                 }
                 figure(args, &explanation, *place, lang)
             }
-            Of::Ngrams(model) => figure(args, &model.explain(text, &name)?, [0, 0], lang),
+            Of::Ngrams(model) => {
+                figure(args, &model.explain_label(text, &name, args.of_label.as_deref())?, [0, 0], lang)
+            }
             Of::Tagger(model, place) => tagged::picture(args, (model, *place), text, lang),
             Of::Translator(translator) => {
                 let alignment = translator.explain(text, None, &name)?;
@@ -145,7 +149,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     let draw = |(index, (line, text)): (usize, &(u64, String))| -> anyhow::Result<()> {
         let doing = || tr!("line {line} of {}", "{} の {line} 行目", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
-        let place = |folder: &Path, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
+        let place = |folder: &OutputPath, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         let mut outcome = Outcome::default();
         args.pictures.draw(&fonts, &scene, &mut outcome, place);
         // Whoever panicked while it was held only counted.

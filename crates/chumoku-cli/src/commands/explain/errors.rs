@@ -5,7 +5,7 @@ use crate::args::{Explain, Reading};
 use crate::commands::columns::{asked_of, tell_of};
 use crate::commands::pictures::{Outcome, terminal_options};
 use crate::commands::train::{labels, score};
-use crate::commands::{load, model_name, not_over, pairs, read_options};
+use crate::commands::{load, model_name, pairs, read_options};
 use crate::progress::tell;
 use crate::{ExitCode, Usage};
 use chumoku::answers::Predictor;
@@ -27,9 +27,6 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
         );
         return Err(Usage(problem).into());
     };
-    for read in [file, &args.model] {
-        not_over(read, [("--html", &args.html), ("--json", &args.json)])?;
-    }
     let (name, top) = (model_name(&args.model), args.of_errors.top());
     let mut progress = LeftOut::of_errors();
     let mut told = |done, all| progress.show(done, all);
@@ -59,7 +56,7 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
         outcome.write(path, || Ok(errors_to_html(&errors, lang)));
     }
     match &args.json {
-        Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{}", json())?,
+        Some(path) if path.is_standard_output() => writeln!(stdout(), "{}", json())?,
         other => {
             if let Some(path) = other {
                 outcome.write(path, || Ok(format!("{}\n", json())));

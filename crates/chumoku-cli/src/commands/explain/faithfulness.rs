@@ -13,7 +13,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
-    crate::commands::not_over(input, [("--json", &args.json)])?;
     let kind = with_attention(&args.model)?;
     let model = match Model::load(&args.model, args.precision)? {
         Model::Classifier(model) => model,

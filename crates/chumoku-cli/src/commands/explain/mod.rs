@@ -9,12 +9,12 @@ mod ngrams;
 mod rows;
 mod tagged;
 
-use super::pictures::{Shown, terminal_options, write};
+use super::pictures::{Shown, terminal_options};
 use super::predict::Reads;
 use super::written::Answering;
 use super::{columns, load, model_name, pairs};
 use crate::ExitCode;
-use crate::args::{Explain, Pictures, View};
+use crate::args::{Explain, View};
 use crate::report::filled;
 use crate::{Usage, threads};
 use chumoku::train::{network_name, network_sizes};
@@ -24,7 +24,7 @@ use chumoku_view::{
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
 };
 pub(crate) use model::with_attention;
-use model::{Explainer, Model, check_method, named};
+use model::{Explainer, Model, check_label, check_method, named};
 use std::io::{Write, stdout};
 
 /// The layer and head that were asked for, counted from 0, in a model of so many.
@@ -88,6 +88,7 @@ pub(crate) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, R
     args.check()?;
     let kind = ModelKind::of(&args.model)?;
     check_method(args.method, kind)?;
+    check_label(args.of_label.as_deref(), kind)?;
     match kind {
         ModelKind::Tagger => Ok((tagged::answering(args)?, Reads::default())),
         _ => rows::answering(args),
@@ -98,10 +99,8 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     args.check()?;
     threads::start(args.threads)?;
     let kind = ModelKind::of(&args.model)?;
-    let Pictures { svg, png, pdf, .. } = &args.pictures;
-    let written = [("--html", &args.html), ("--json", &args.json), ("--svg", svg), ("--png", png), ("--pdf", pdf)];
-    super::not_over(&args.model, written)?;
     check_method(args.method, kind)?;
+    check_label(args.of_label.as_deref(), kind)?;
     if args.span.is_some() && kind != ModelKind::Tagger {
         return Err(tagged::no_spans(kind).into());
     }
@@ -152,7 +151,8 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let (text, target) = model.text_and_target(text, args.target.as_deref())?;
     let text = beside_one(&text, model.columns(), args)?;
     let text = text.as_str();
-    let explainer = Explainer { model: &model, target, name: model_name(&args.model), method: args.method };
+    let (name, method, label) = (model_name(&args.model), args.method, args.of_label.as_deref());
+    let explainer = Explainer { model: &model, target, name, method, label };
     let mut explanation = explainer.explain(text)?;
     match &model {
         Model::Classifier(model) => {
@@ -250,7 +250,7 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
             Lang::Ja => format!("\nクロスアテンションの{heads}を無効にしたときの訳：\n  {now}\n"),
         };
     }
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(shown_text) };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
     let page = || Ok(alignment_to_html(&alignment, place, lang));
     shown.show(&args.pictures, &figure, page, || alignment.to_json())
 }
@@ -356,7 +356,7 @@ fn show_explanation(
     if !args.without.is_empty() {
         text += &format!("\n{}\n", explain.without(explanation, &args.without, lang)?);
     }
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(text) };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
     let page = || Ok(to_html(explanation, place, lang));
     shown.show(&args.pictures, &picture, page, || to_json(explanation))
 }
@@ -404,7 +404,8 @@ fn compare(
                 );
                 return Err(Usage(problem).into());
             }
-            Explainer { model: &model, target: args.target.as_deref(), name, method: args.method }.explain(text)?
+            let (target, method, label) = (args.target.as_deref(), args.method, args.of_label.as_deref());
+            Explainer { model: &model, target, name, method, label }.explain(text)?
         }
     };
     if other.layers == 0 {
@@ -431,17 +432,17 @@ fn compare(
     let of = |lang| explanation.difference(place, &other, [layer, head], lang);
     let figure = of(lang)?;
     let page = || Ok(figures_to_html(&figure.title, &[[of(Lang::En)?, of(Lang::Ja)?]], lang));
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: None };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
     shown.show(&args.pictures, &figure, page, || figure.to_json())
 }
 
 /// The numbers on standard output where they are asked for there, else the text, with the numbers in a file if one is named.
 fn show(args: &Explain, json: &serde_json::Value, text: impl FnOnce() -> String) -> anyhow::Result<ExitCode> {
     match &args.json {
-        Some(path) if path.as_os_str() == "-" => writeln!(stdout(), "{json}")?,
+        Some(path) if path.is_standard_output() => writeln!(stdout(), "{json}")?,
         other => {
             if let Some(path) = other {
-                write(path, format!("{json}\n"))?;
+                path.write(format!("{json}\n"))?;
                 say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
             }
             write!(stdout(), "{}", text())?;

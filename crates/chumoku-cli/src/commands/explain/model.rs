@@ -3,7 +3,7 @@
 use crate::Usage;
 use crate::args::{Method, Precision};
 use crate::commands::load;
-use chumoku::{ModelKind, SideColumn, TextClassifier, TextEmbedder, TextGenerator, pair, tr};
+use chumoku::{ModelKind, SideColumn, TextClassifier, TextEmbedder, TextGenerator, pair, read_model_folder, tr};
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
 use std::path::Path;
@@ -48,6 +48,10 @@ pub(super) enum Model {
 
 impl Model {
     pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
+        read_model_folder(folder, || Model::load_once(folder, precision))
+    }
+
+    fn load_once(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
         Ok(match with_attention(folder)? {
             ModelKind::LanguageModel => Model::Generator(load::generator(folder, precision)?),
             ModelKind::Encoder => Model::Encoder(load::embedder(folder, precision)?),
@@ -137,6 +141,8 @@ pub(super) struct Explainer<'a> {
     pub(super) name: String,
     /// How the effect of words is found.
     pub(super) method: Method,
+    /// The label that is explained, where a text may have several.
+    pub(super) label: Option<&'a str>,
 }
 
 /// That a model has no integrated gradients.
@@ -152,13 +158,26 @@ pub(super) fn check_method(method: Method, kind: ModelKind) -> Result<(), Usage>
     )))
 }
 
+/// That a model does not give a text any number of labels.
+pub(super) fn check_label(label: Option<&str>, kind: ModelKind) -> Result<(), Usage> {
+    if label.is_none() || matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
+        return Ok(());
+    }
+    Err(Usage(tr!(
+        "--of-label: for a model that gives a text any number of labels; this model is {}; leave --of-label out",
+        "--of-label: 複数のラベルを答えるモデルで使えます。このモデルは{}です。--of-label を外してください",
+        kind.describe()
+    )))
+}
+
 impl Explainer<'_> {
     pub(super) fn explain(&self, text: &str) -> anyhow::Result<Explanation> {
         check_method(self.method, self.model.kind())?;
         Ok(match self.model {
             Model::Classifier(model) => {
                 let mut progress = LeftOut::new();
-                model.explain_by(text, &self.name, self.method.into(), &mut |done, all| progress.show(done, all))?
+                let asked = (self.method.into(), self.label);
+                model.explain_label(text, &self.name, asked, &mut |done, all| progress.show(done, all))?
             }
             Model::Generator(model) => model.explain(text, &self.name)?,
             Model::Encoder(model) => model.explain(text, self.target, &self.name)?,

@@ -33,8 +33,9 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
     let text = with_second(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
     let text = super::beside_one(&text, model.columns(), args)?;
     let text = text.as_str();
-    let explanation = model.explain(text, &model_name(&args.model))?;
-    let effects = model.ngram_effects(text)?;
+    let label = args.of_label.as_deref();
+    let explanation = model.explain_label(text, &model_name(&args.model), label)?;
+    let effects = model.ngram_effects_on(text, label)?;
     let mut json = to_json(&explanation);
     json["ngrams"] = serde_json::to_value(&effects)?;
     let picture = figure(args, &explanation, [0, 0], lang)?;
@@ -42,7 +43,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Some(_) => picture.to_text(&terminal_options(lang)),
         None => render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects),
     };
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(text) };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
     shown.show(&args.pictures, &picture, || Ok(to_html(&explanation, [0, 0], lang)), || json.clone())
 }
 

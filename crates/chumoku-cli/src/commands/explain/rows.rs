@@ -39,7 +39,7 @@ pub(super) fn open(reading: &Reading, input: &Path, reads_pairs: bool) -> anyhow
 
 /// That objects go to standard output, and no pictures beside them.
 pub(super) fn check(args: &Explain) -> Result<(), Usage> {
-    if args.pictures.any() || args.json.as_deref().is_some_and(|path| path.as_os_str() != "-") {
+    if args.pictures.any() || args.json.as_ref().is_some_and(|path| !path.is_standard_output()) {
         return Err(Usage(tr!(
             "--json with --input writes one object a row to standard output, and no pictures: give --json - alone",
             "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"
@@ -71,10 +71,12 @@ pub(super) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, R
         Explained::Ngrams(model) => model.columns(),
     };
     let reads = Reads { pairs: reads_pairs, beside: asked_of(columns, &args.set)? };
-    let (name, method) = (model_name(&args.model), args.method);
+    let (name, method, label) = (model_name(&args.model), args.method, args.of_label.clone());
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
-    let answer =
-        move |texts: &[&str]| texts.iter().map(|text| Ok(vec![explain(&model, (&name, method), text)?])).collect();
+    let answer = move |texts: &[&str]| {
+        let asked = (name.as_str(), method, label.as_deref());
+        texts.iter().map(|text| Ok(vec![explain(&model, asked, text)?])).collect()
+    };
     Ok((Answering { form: Form::Objects { unanswered }, answer: Box::new(answer) }, reads))
 }
 
@@ -85,15 +87,20 @@ pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
     stream(open(&reading, input, reads.pairs)?, answering.form, false, answering.answer)
 }
 
-fn explain(model: &Explained, (name, method): (&str, Method), text: &str) -> anyhow::Result<Value> {
+fn explain(
+    model: &Explained,
+    (name, method, label): (&str, Method, Option<&str>),
+    text: &str,
+) -> anyhow::Result<Value> {
     match model {
         Explained::Network(model) => {
-            let explanation = Explainer { model, target: None, name: name.to_owned(), method }.explain(text)?;
+            let explainer = Explainer { model, target: None, name: name.to_owned(), method, label };
+            let explanation = explainer.explain(text)?;
             Ok(object(text, &explanation).into())
         }
         Explained::Ngrams(model) => {
-            let mut found = object(text, &model.explain(text, name)?);
-            let mut effects = model.ngram_effects(text)?;
+            let mut found = object(text, &model.explain_label(text, name, label)?);
+            let mut effects = model.ngram_effects_on(text, label)?;
             effects.truncate(NGRAMS);
             found.insert("ngrams".into(), serde_json::to_value(effects)?);
             Ok(found.into())

@@ -96,7 +96,7 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_tagged(&tagged, &terminal_options(lang)),
     };
-    let shown = Shown { html: args.html.as_deref(), json: args.json.as_deref(), text: Some(shown_text) };
+    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
     let page = || {
         let attention = model.attention(text, &name)?;
         Ok(tagged_to_html(&tagged, attention.as_ref().zip(place), lang))

@@ -1,6 +1,7 @@
 //! `chumoku info`: what this machine and this build are, or what a model folder holds.
 
 mod model;
+mod training;
 
 use crate::ExitCode;
 use crate::args::Info;
@@ -17,6 +18,9 @@ fn processor() -> String {
 }
 
 pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = args.model.as_ref().filter(|_| args.report) {
+        return training::run(folder);
+    }
     if let Some(folder) = &args.model {
         return model::run(folder, args.json);
     }

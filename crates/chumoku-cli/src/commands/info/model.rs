@@ -10,7 +10,7 @@ use chumoku::nn::{BodyConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{
     Caution, ModelKind, NgramClassifier, Problem, SideColumn, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
-    TextTranslator, tr,
+    TextTranslator, model_file, read_model_folder, tr,
 };
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
@@ -32,20 +32,7 @@ struct About {
 }
 
 pub(super) fn run(folder: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
-    let kind = ModelKind::of(folder)?;
-    let mut about = About::default();
-    about.json.insert("folder".into(), json!(folder.display().to_string()));
-    match kind {
-        ModelKind::Classifier => about.classifier(&TextClassifier::load(folder)?),
-        ModelKind::Ngrams => about.ngrams(&NgramClassifier::load(folder)?),
-        ModelKind::Tagger => about.tagger(&TextTagger::load(folder)?),
-        ModelKind::Translator => about.translator(&TextTranslator::load(folder)?),
-        ModelKind::LanguageModel => about.generator(&TextGenerator::load(folder)?),
-        // Says what is wrong with a model of another kind.
-        _ => about.embedder(&TextEmbedder::load(folder, None)?),
-    }
-    about.trained(folder);
-    about.files(folder);
+    let about = read_model_folder(folder, || About::of(folder))?;
     let mut out = stdout().lock();
     if as_json {
         writeln!(out, "{}", Value::Object(about.json))?;
@@ -62,6 +49,24 @@ pub(super) fn run(folder: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
 }
 
 impl About {
+    fn of(folder: &Path) -> chumoku::Result<About> {
+        let kind = ModelKind::of(folder)?;
+        let mut about = About::default();
+        about.json.insert("folder".into(), json!(folder.display().to_string()));
+        match kind {
+            ModelKind::Classifier => about.classifier(&TextClassifier::load(folder)?),
+            ModelKind::Ngrams => about.ngrams(&NgramClassifier::load(folder)?),
+            ModelKind::Tagger => about.tagger(&TextTagger::load(folder)?),
+            ModelKind::Translator => about.translator(&TextTranslator::load(folder)?),
+            ModelKind::LanguageModel => about.generator(&TextGenerator::load(folder)?),
+            // Says what is wrong with a model of another kind.
+            _ => about.embedder(&TextEmbedder::load(folder, None)?),
+        }
+        about.trained(folder);
+        about.files(folder);
+        Ok(about)
+    }
+
     fn line(&mut self, [english, japanese]: [&'static str; 2], text: String) {
         self.lines.push((lang().pick(english, japanese), text));
     }
@@ -305,7 +310,7 @@ impl About {
 
     /// What `metrics.json` tells of the training, if it is there.
     fn trained(&mut self, folder: &Path) {
-        let text = std::fs::read_to_string(folder.join("metrics.json")).unwrap_or_default();
+        let text = std::fs::read_to_string(model_file(folder, "metrics.json")).unwrap_or_default();
         let Ok(metrics) = serde_json::from_str::<Value>(&text) else {
             if !text.is_empty() {
                 self.line(
@@ -352,7 +357,7 @@ impl About {
     }
 
     fn files(&mut self, folder: &Path) {
-        let size = |name: &str| Some((name.to_owned(), std::fs::metadata(folder.join(name)).ok()?.len()));
+        let size = |name: &str| Some((name.to_owned(), std::fs::metadata(model_file(folder, name)).ok()?.len()));
         let found: Vec<(String, u64)> =
             ["model.safetensors", "ngrams.safetensors", "tokenizer.json"].into_iter().filter_map(size).collect();
         let shown: Vec<String> = found.iter().map(|(name, bytes)| format!("{name} {}", shown_size(*bytes))).collect();

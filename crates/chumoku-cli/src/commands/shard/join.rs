@@ -2,26 +2,23 @@
 
 use super::read::ShardFile;
 use crate::args::{Join, Shard};
-use crate::commands::not_over;
+use crate::output;
 use crate::progress::{count, tell};
 use crate::{ExitCode, Usage};
-use chumoku::data::{AtomicOutput, DataError};
+use chumoku::data::DataError;
 use chumoku::lang::wording::joined;
 use chumoku::{sorting, tr};
 use std::io::{BufWriter, Write, stdout};
 
 pub(in crate::commands) fn run(args: &Join) -> anyhow::Result<ExitCode> {
-    for shard in &args.shards {
-        not_over(shard, [("--out", &args.out)])?;
-    }
     let mut shards = args.shards.iter().map(|path| ShardFile::open(path)).collect::<anyhow::Result<Vec<_>>>()?;
     sorting::by_key(&mut shards, |shard| shard.header.shard.at);
     check_all_there(&shards)?;
     check_one_run(&shards)?;
     let (n, rows) = (shards.len(), shards[0].footer.rows);
-    match &args.out {
+    match output::file(&args.out) {
         Some(path) => {
-            let mut out = AtomicOutput::create(path)?;
+            let mut out = path.open()?;
             write(shards, &mut out)?;
             out.commit()?;
         }

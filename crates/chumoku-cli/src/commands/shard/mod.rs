@@ -10,7 +10,7 @@ mod read;
 mod write;
 
 pub(super) use join::run;
-pub(super) use write::{Piece, ShardWriter, begin};
+pub(super) use write::{Piece, ShardWriter, beside};
 
 use crate::args::Shard;
 use chumoku::data::Fingerprint;

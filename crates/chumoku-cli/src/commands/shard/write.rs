@@ -4,7 +4,7 @@ use super::{Footer, Header, Input, RunOf};
 use crate::Usage;
 use crate::args::{Predict, Shard};
 use chumoku::data::{DataError, Fingerprint};
-use chumoku::{lang, model_fingerprint, tr};
+use chumoku::{lang, model_fingerprint, read_model_folder, tr};
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdout};
 
@@ -17,11 +17,22 @@ pub(in crate::commands) struct Piece {
     run: RunOf,
 }
 
+/// Loads the model, with the shard that is asked for, if one is.
+///
+/// # Errors
+/// Those of `load`; if the shard would be written to a terminal, or the model cannot be read.
+pub(in crate::commands) fn beside<M>(
+    args: &Predict,
+    mut load: impl FnMut() -> anyhow::Result<M>,
+) -> anyhow::Result<(M, Option<Piece>)> {
+    read_model_folder(&args.model, || Ok((load()?, begin(args)?)))
+}
+
 /// The shard that is asked for, if one is.
 ///
 /// # Errors
 /// If it would be written to a terminal, or the model cannot be read.
-pub(in crate::commands) fn begin(args: &Predict) -> anyhow::Result<Option<Piece>> {
+fn begin(args: &Predict) -> anyhow::Result<Option<Piece>> {
     let Some(shard) = args.shard else { return Ok(None) };
     if stdout().is_terminal() {
         let problem = tr!(

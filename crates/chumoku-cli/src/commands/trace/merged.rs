@@ -25,7 +25,7 @@ pub(super) fn run(args: &Trace, folder: &Path, text: &str) -> anyhow::Result<Exi
         Format::Json => format!("{}\n", json!({ "text": text, "words": words })),
         _ => shown(&words),
     };
-    deliver(args.out.as_deref(), bytes.as_bytes())?;
+    deliver(&args.out, bytes.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,7 +4,7 @@ use super::deliver;
 use crate::args::{Format, Pictures, Trace};
 use crate::commands::pictures::{Outcome, terminal_options};
 use crate::commands::{load, model_name};
-use crate::{ExitCode, Usage, threads};
+use crate::{ExitCode, Usage, output, threads};
 use chumoku::explain::shorten;
 use chumoku::{ModelKind, TranslateOptions, tr};
 use chumoku_view::{Lang, TerminalOptions, beam_figure, figures_to_html};
@@ -56,14 +56,15 @@ pub(super) fn run(args: &Trace, beam: usize, (folder, text): (&Path, &str)) -> a
             figures_to_html(&figure.title, &[both], lang)
         }
         _ => {
-            let options = if args.out.is_some() { TerminalOptions::default() } else { terminal_options(lang) };
+            let options =
+                if output::file(&args.out).is_some() { TerminalOptions::default() } else { terminal_options(lang) };
             figure.to_text(&options)
         }
     };
     let mut outcome = Outcome::default();
     let pictures = Pictures { svg: args.svg.clone(), ..Pictures::default() };
     pictures.write(&figure, &mut outcome);
-    deliver(args.out.as_deref(), bytes.as_bytes())?;
+    deliver(&args.out, bytes.as_bytes())?;
     outcome.say();
     outcome.result()?;
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,6 @@
 use super::{Session, check_watched, further, hierarchy, load_all, masked, tell_of_variants};
 use crate::ExitCode;
 use crate::args::{Model, Train};
-use crate::commands::pictures::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::progress::tell;
 use crate::{Usage, harmless, report};
@@ -13,11 +12,11 @@ use chumoku::data::thousands;
 use chumoku::data::{Dataset, LabelOptions, ReadOptions, load_labelled, merge_labels, options_like};
 use chumoku::lang::lang;
 use chumoku::train::{
-    Known, Outcome, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
+    Known, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
 use chumoku::{SideColumn, row, sorting, stages, tr};
-use chumoku_view::render;
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -30,6 +29,7 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
     describe(&data);
     // Before there is a folder.
     args.class_weights.as_ref().map(|weights| weights.of(&data)).transpose()?;
+    data.check_optimize(args.optimize.map(Into::into))?;
     if args.tune.is_some() {
         check_tune(&data, &TrainOptions::default())?;
     }
@@ -48,7 +48,10 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
         None => train(&data, training),
     })?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
+    session.finish(outcome.interrupted, &outcome.metrics, |place| {
+        let noun = network_name(outcome.model.config().model.body.network());
+        show(&outcome.metrics, noun, &next(place, args.data.is_none(), true, data.reads_pairs()), &outcome.advice)
+    })
 }
 
 /// Refuses what only a network has.
@@ -80,12 +83,8 @@ fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> 
     })?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(false, &outcome.metrics, |place| {
-        let mut out = std::io::stdout().lock();
-        let rows = [(this_model(), &outcome.test), (most_frequent(), &outcome.majority)];
-        write!(out, "{}", scores(&outcome.metrics, &rows)?)?;
-        writeln!(out, "{}", next(place, args.data.is_none(), false, data.reads_pairs()))?;
-        writeln!(out, "{}", report::filled(&outcome.advice))?;
-        Ok(())
+        let next = next(place, args.data.is_none(), false, data.reads_pairs());
+        show(&outcome.metrics, "", &next, &outcome.advice)
     })
 }
 
@@ -105,18 +104,75 @@ pub(super) fn scored_on(metrics: &serde_json::Value, rows: usize) -> String {
     }
 }
 
-/// Predictors side by side and each class of the first, with what must be known before.
-fn scores(metrics: &serde_json::Value, rows: &[(&str, &Scores)]) -> anyhow::Result<String> {
+/// The predictors whose scores `metrics.json` holds, by what tables call them: the model first. `noun` is what its
+/// network is called.
+fn predictors(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, Scores)>> {
+    let scores = |value: &Value| serde_json::from_value::<Scores>(value.clone());
+    let whole = scores(&metrics["scores"])?;
+    let leaked = report::leaked(metrics);
+    let parts = &metrics["parts"];
+    let names = [
+        (leaked.unwrap_or_default(), &metrics["unseen"]),
+        (tr!("  its {noun} alone", "  {noun}単独"), &parts["attention"]),
+        (tr!("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), &parts["ngrams"]),
+        (tr!("baseline: transformer, from scratch", "比較対象: ゼロから学習したもの"), &parts["from_scratch"]),
+        (tr!("baseline: most frequent class", "比較対象: 最も多いクラス"), &parts["majority"]),
+    ];
+    let mut rows = vec![(this_model().to_owned(), whole)];
+    let optimize = &metrics["optimize"];
+    if !optimize.is_null() {
+        let name = match optimize["applied"] == true {
+            true => tr!("  without --optimize macro-f1", "  --optimize macro-f1 なし"),
+            false => tr!("  with --optimize macro-f1", "  --optimize macro-f1 あり"),
+        };
+        rows.push((name, scores(&optimize["scores"])?));
+    }
+    for (name, value) in names.into_iter().filter(|(_, value)| !value.is_null()) {
+        rows.push((name, scores(value)?));
+    }
+    Ok(rows)
+}
+
+/// The report in full: predictors side by side and each class of the first, with what must be known before.
+pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
+    let found = predictors(metrics, noun)?;
+    let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let whole = rows[0].1;
     let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
     let on = scored_on(metrics, whole.rows);
-    let classes = report::classes(whole, "metrics.json");
-    let classes = report::levels(rows) + &classes;
+    let classes = report::levels(&rows) + &report::classes(whole, "metrics.json");
     let sure = report::sure_answers(&metrics["abstain"]);
-    let folds = report::folds(&metrics["folds"]);
-    let tuned = super::tune::shown(&metrics["tuning"]);
-    let further = further::shown(&metrics["further"]);
-    Ok(format!("{warning}{on}\n\n{}\n{classes}{sure}{folds}{tuned}{further}\n", report::comparison(rows)))
+    let asked = asked_for(metrics);
+    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{asked}", report::comparison(&rows));
+    if let (Some(best), Some(epochs)) = (metrics["best_epoch"].as_u64(), metrics["epochs"].as_u64()) {
+        out += &tr!(
+            "\nThe {noun}'s weights are those after epoch {best} of {epochs}, the best.\n",
+            "\n{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。\n"
+        );
+    }
+    Ok(out)
+}
+
+/// Sections that the user asked for: cross-validation, the search of settings, and the changes by further training.
+pub(super) fn asked_for(metrics: &Value) -> String {
+    report::folds(&metrics["folds"]) + &super::tune::shown(&metrics["tuning"]) + &further::shown(&metrics["further"])
+}
+
+/// The report in short, which fits a screen unless more was asked for, and the commands for more.
+fn show(metrics: &Value, noun: &str, next: &str, advice: &str) -> anyhow::Result<()> {
+    let found = predictors(metrics, noun)?;
+    let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
+    let whole = rows[0].1;
+    let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n");
+    let sure = report::surest(&metrics["abstain"]);
+    let above = format!("{warning}{}\n{}{sure}", scored_on(metrics, whole.rows), report::comparison(&rows));
+    let levels = report::levels(&rows);
+    let levels = if levels.is_empty() { levels } else { format!("\n{levels}") };
+    let asked = asked_for(metrics);
+    let below = format!("{asked}\n{next}{}\n", report::filled(advice));
+    let room = report::room(&[&above, &levels, &below]);
+    write!(std::io::stdout().lock(), "{above}{levels}{}{below}", report::few_classes(whole, room))?;
+    Ok(())
 }
 
 /// What tables call the model.
@@ -124,19 +180,9 @@ pub(crate) fn this_model() -> &'static str {
     lang().pick("this model", "このモデル")
 }
 
-fn most_frequent() -> &'static str {
-    lang().pick("baseline: most frequent class", "比較対象: 最も多いクラス")
-}
-
-/// What to do next.
+/// The commands that come next: for texts of one's own, for answers and their reasons, and for all that the report leaves out.
 pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: bool) -> String {
     let mut lines = vec![tr!("Next:", "次にできること:")];
-    if is_builtin {
-        lines.push(tr!(
-            "  chumoku train your-file.csv   your texts: CSV, TSV, JSONL, Parquet, Excel, .gz",
-            "  chumoku train your-file.csv   自分のテキスト（CSV、TSV、JSONL、Parquet、Excel、.gz）"
-        ));
-    }
     let place = quoted(&place.display().to_string());
     let page = if has_page { " --html why.html" } else { "" };
     let [text, first, second] = [["some text", "テキスト"], ["first text", "1 つ目"], ["second text", "2 つ目"]]
@@ -147,6 +193,16 @@ pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: 
     };
     lines.push(format!("  chumoku predict {place} {predict}"));
     lines.push(format!("  chumoku explain {place} {explain}{page}"));
+    lines.push(tr!(
+        "  chumoku info {place} --report   every class, calibration",
+        "  chumoku info {place} --report   全クラス、較正など"
+    ));
+    if is_builtin {
+        lines.push(tr!(
+            "  chumoku train your-file.csv   your texts: CSV, TSV, JSONL, Parquet, Excel, .gz",
+            "  chumoku train your-file.csv   自分のテキスト（CSV、TSV、JSONL、Parquet、Excel、.gz）"
+        ));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -248,53 +304,4 @@ pub(super) fn tell_of_columns(columns: &[SideColumn]) {
     for column in columns {
         tell(["column", "列"], &column.describe());
     }
-}
-
-/// The scores beside the baselines and, for the built-in data, one held-out text explained.
-fn show(data: &TrainingData, outcome: &Outcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    let [attention, ngrams, majority] = &outcome.parts;
-    let noun = network_name(outcome.model.config().model.body.network());
-    let alone = tr!("  its {noun} alone", "  {noun}単独");
-    let mut rows = vec![
-        (this_model(), &outcome.test),
-        (&alone, attention),
-        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
-    ];
-    let scratch = lang().pick("baseline: transformer, from scratch", "比較対象: ゼロから学習したもの");
-    rows.extend(outcome.from_scratch.iter().map(|scores| (scratch, scores)));
-    rows.push((most_frequent(), majority));
-    let shown = scores(&outcome.metrics, &rows)?;
-    write!(out, "{shown}")?;
-    if let Some(best) = outcome.best {
-        let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
-        let text = tr!(
-            "The {noun}'s weights are those after epoch {} of {epochs}, the best.\n",
-            "{noun}の重みは、全 {epochs} エポック中で最良のエポック {} のものです。\n",
-            best.epoch
-        );
-        writeln!(out, "{text}")?;
-    }
-    let name = place.display();
-    if is_builtin {
-        let text = held_out(data, outcome)?;
-        writeln!(out, "{}\n", tr!("One of them, explained:", "そのうちの 1 つの説明:"))?;
-        let explanation = outcome.model.explain(text, &name.to_string())?;
-        let layer = explanation.layers.saturating_sub(1);
-        writeln!(out, "{}", render(&explanation, layer, 0, &terminal_options(lang())))?;
-    }
-    writeln!(out, "{}", next(place, is_builtin, true, data.reads_pairs()))?;
-    writeln!(out, "{}", report::filled(&outcome.advice))?;
-    Ok(())
-}
-
-/// A short held-out text that the model gets right, with a negation in it if there is one.
-fn held_out<'a>(data: &'a TrainingData, outcome: &Outcome) -> anyhow::Result<&'a str> {
-    let texts = data.test.texts();
-    let predictions = outcome.model.predict(&texts)?;
-    let right = |i: &usize| predictions[*i].class() as u32 == data.test.labels[*i];
-    let suits = |i: &usize| (5..=12).contains(&texts[*i].split_whitespace().count()) && right(i);
-    let negated = |i: &usize| texts[*i].contains(" not ") || texts[*i].contains("n't ");
-    let found = (0..texts.len()).find(|i| suits(i) && negated(i)).or_else(|| (0..texts.len()).find(suits));
-    Ok(texts[found.unwrap_or(0)])
 }

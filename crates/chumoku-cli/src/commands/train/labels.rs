@@ -1,6 +1,6 @@
 //! Training a classifier of any number of labels a text.
 
-use super::classify::{check_ngrams, next, scored_on, this_model};
+use super::classify::{asked_for, check_ngrams, next, scored_on, this_model};
 use super::{Session, check_watched, further, hierarchy, load_all, tell_of_variants};
 use crate::ExitCode;
 use crate::Usage;
@@ -8,8 +8,7 @@ use crate::args::{Model, Train};
 use crate::commands::read_options;
 use crate::harmless;
 use crate::progress::tell;
-use crate::report::{fit, label_levels, right, several_labels, sure_answers};
-use chumoku::answers::Predictor;
+use crate::report::{self, fit, label_levels, right, several_labels};
 use chumoku::data::{LabelOptions, LabelSets, ReadOptions, load_label_sets, options_like, thousands};
 use chumoku::lang::lang;
 use chumoku::tr;
@@ -18,6 +17,7 @@ use chumoku::train::{
     train_ngram_labels,
 };
 use chumoku::{ModelKind, sorting};
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -30,27 +30,18 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
         check_ngrams(args)?;
         let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
         let trained = session.train(|training| train_ngram_labels(&data, training))?;
-        let Some(NgramLabelsOutcome { model, metrics, test, most_frequent, .. }) = trained else {
-            return Ok(session.interrupted());
-        };
-        let rows = [(this_model(), &test), (commonest(), &most_frequent)];
-        return session.finish(false, &metrics, |place| show(&rows, Predictor::Ngrams(&model), &metrics, place));
+        let Some(NgramLabelsOutcome { metrics, .. }) = trained else { return Ok(session.interrupted()) };
+        return session
+            .finish(false, &metrics, |place| show(&metrics, "", &next(place, false, true, data.reads_pairs())));
     }
     check_watched(args, &data)?;
     let session = Session::new(args, ModelKind::Classifier, threads, start)?;
     let trained = session.train(|training| train_labels(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    let noun = network_name(outcome.model.config().model.body.network());
-    let alone = tr!("  its {noun} alone", "  {noun}単独");
-    let [attention, ngrams, frequent] = &outcome.parts;
-    let rows: [(&str, &LabelScores); 4] = [
-        (this_model(), &outcome.test),
-        (&alone, attention),
-        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
-        (commonest(), frequent),
-    ];
-    let model = Predictor::Classifier(&outcome.model);
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&rows, model, &outcome.metrics, place))
+    session.finish(outcome.interrupted, &outcome.metrics, |place| {
+        let noun = network_name(outcome.model.config().model.body.network());
+        show(&outcome.metrics, noun, &next(place, false, true, data.reads_pairs()))
+    })
 }
 
 /// Reads a file whose labels are written like this.
@@ -128,31 +119,57 @@ fn describe(data: &TrainingData<Vec<u32>>) {
     data.notes.iter().for_each(|note| tell(["note", "注記"], note));
 }
 
-/// What tables call the baseline.
-fn commonest() -> &'static str {
-    lang().pick("baseline: commonest label", "比較対象: 最も多いラベル")
+/// The predictors whose scores `metrics.json` holds, by what tables call them: the model first.
+fn predictors(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, LabelScores)>> {
+    let scores = |value: &Value| serde_json::from_value::<LabelScores>(value.clone());
+    let parts = &metrics["parts"];
+    let names = [
+        (report::leaked(metrics).unwrap_or_default(), &metrics["unseen"]),
+        (tr!("  its {noun} alone", "  {noun}単独"), &parts["attention"]),
+        (tr!("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), &parts["ngrams"]),
+        (tr!("baseline: commonest label", "比較対象: 最も多いラベル"), &parts["most_frequent"]),
+    ];
+    let mut rows = vec![(this_model().to_owned(), scores(&metrics["scores"])?)];
+    for (name, value) in names.into_iter().filter(|(_, value)| !value.is_null()) {
+        rows.push((name, scores(value)?));
+    }
+    Ok(rows)
 }
 
-/// The scores of a model, which is the first, beside the baselines.
-fn show(
-    rows: &[(&str, &LabelScores)],
-    model: Predictor<'_>,
-    metrics: &serde_json::Value,
-    place: &Path,
-) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+/// The least probability at which each label is predicted.
+fn thresholds(metrics: &Value) -> Vec<f32> {
+    let thresholds = metrics["blend"]["thresholds"].as_array().into_iter().flatten();
+    thresholds.map(|threshold| threshold.as_f64().unwrap_or_default() as f32).collect()
+}
+
+/// The report in full.
+pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
+    let found = predictors(metrics, noun)?;
+    let rows: Vec<(&str, &LabelScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let scores = rows[0].1;
-    if let Some(warning) = scores.warning() {
-        writeln!(out, "{}\n", crate::report::filled(&warning))?;
-    }
-    writeln!(out, "{}\n", scored_on(metrics, scores.rows))?;
-    write!(out, "{}{}", comparison(rows), label_levels(rows))?;
-    let thresholds = model.problem().labels().map(|blend| &blend.thresholds[..]).unwrap_or_default();
-    write!(out, "\n{}", several_labels(scores, thresholds, "metrics.json"))?;
-    write!(out, "{}", sure_answers(&metrics["abstain"]))?;
-    write!(out, "{}", crate::report::folds(&metrics["folds"]))?;
-    write!(out, "{}", further::shown(&metrics["further"]))?;
-    write!(out, "\n{}", next(place, false, true, model.reads_pairs()))?;
+    let warning = scores.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
+    let labels = several_labels(scores, &thresholds(metrics), "metrics.json", usize::MAX);
+    let on = scored_on(metrics, scores.rows);
+    let sure = report::sure_answers(&metrics["abstain"]);
+    let table = comparison(&rows) + &label_levels(&rows);
+    Ok(format!("{warning}{on}\n\n{table}\n{labels}{sure}{}", asked_for(metrics)))
+}
+
+/// The report in short, which fits a screen unless more was asked for, and the commands for more.
+fn show(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> {
+    let found = predictors(metrics, noun)?;
+    let rows: Vec<(&str, &LabelScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
+    let scores = rows[0].1;
+    let warning = scores.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n");
+    let levels = label_levels(&rows);
+    let above = format!("{warning}{}\n{}{levels}\n", scored_on(metrics, scores.rows), comparison(&rows));
+    let below = format!("{}{}\n{next}", report::surest(&metrics["abstain"]), asked_for(metrics));
+    let thresholds = thresholds(metrics);
+    // Two headings, the summary of all labels, and blank lines.
+    const FRAME: usize = 5;
+    let room = report::room(&[&above, &below]).saturating_sub(FRAME);
+    let labels = several_labels(scores, &thresholds, "metrics.json", room.max(1));
+    write!(std::io::stdout().lock(), "{above}{labels}{below}")?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::Usage;
 use crate::args::Train;
 use crate::commands::quoted;
 use crate::commands::read_options;
+use crate::output::OutputPath;
 use crate::progress::{duration, tell};
 use crate::report::{fit, wrap};
 use chumoku::data::{DocumentParts, VALID_SHARE, thousands};
@@ -45,7 +46,7 @@ fn beside(folder: &Path) -> PathBuf {
 /// The texts that are given to pretrain on first, and the training texts; none if none are given. Changes nothing where
 /// the encoder's folder cannot be written.
 pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<DocumentParts>> {
-    if let Some(out) = args.out.as_deref().filter(|_| !args.unlabelled.is_empty()) {
+    if let Some(out) = args.out.as_ref().map(OutputPath::as_path).filter(|_| !args.unlabelled.is_empty()) {
         let base = beside(out);
         if !(args.resume && is_model_folder(&base)) {
             OutputFolder::check(&base, args.resume, args.force)?;
@@ -73,7 +74,7 @@ pub(super) fn base_of(of: &Session<'_>, texts: &DocumentParts, threads: usize) -
         return Ok(Some(base));
     }
     let mut args = of.args.clone();
-    (args.out, args.epochs, args.watch) = (Some(base.clone()), None, None);
+    (args.out, args.epochs, args.watch) = (Some(base.clone().into()), None, None);
     let session = Session::new(&args, ModelKind::Encoder, threads, Instant::now())?;
     let Some(outcome) = session.train(|training| pretrain(texts, training))? else { return Ok(None) };
     if outcome.interrupted {

@@ -15,12 +15,15 @@ use super::{pairs, quoted, read_options};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Model, TaskName, Tokens, Train};
+use crate::output::OutputPath;
 use crate::progress::{Progress, duration, tell};
 use crate::threads;
-use chumoku::ModelKind;
 use chumoku::data::{DataFiles, Joined, ReadOptions, Task, describe_variants, label_variants, recognise};
+use chumoku::output::check_folder;
+use chumoku::signals::{Asked, EndSignals};
 use chumoku::tr;
 use chumoku::train::{Event, Freeze, OutputFolder, Source, TrainOptions, Training, TrainingData};
+use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,6 +39,10 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
     for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten().chain(&mut args.more) {
         args.reading.keep(data)?;
     }
+    if let Some(out) = args.out.as_ref().map(OutputPath::as_path) {
+        OutputFolder::check(out, args.resume, args.force)?;
+    }
+    check_folder(args.out.as_ref().map_or(Path::new("."), OutputPath::as_path))?;
     args.reading.beside.clone_from(&args.columns);
     let known = further::of(args)?;
     let args = &*args;
@@ -99,6 +106,13 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
         let problem = tr!(
             "--class-weights: only where each text has one class; leave it out, or give --task classify",
             "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
+        );
+        return Err(Usage(problem).into());
+    }
+    if args.optimize.is_some() && task != TaskName::Classify {
+        let problem = tr!(
+            "--optimize: only where each text has one class; leave it out, or give --task classify",
+            "--optimize: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
         );
         return Err(Usage(problem).into());
     }
@@ -220,15 +234,18 @@ static NOTHING_YET: AtomicBool = AtomicBool::new(false);
 /// Whether settings are searched for, so that there are trials to go on from.
 static TUNING: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C stops training after a step, and pressed again at once.
+/// From now on Ctrl-C stops training after a step, and pressed again at once. Signals within a second are one.
 fn listen(is_resumed: bool) -> anyhow::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if LISTENING.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
+    let mut signals = EndSignals::none();
     ctrlc::set_handler(move || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
+        match signals.count(Instant::now()) {
+            Asked::End => STOP.store(true, Ordering::Relaxed),
+            Asked::Again => return,
+            Asked::EndAtOnce => std::process::exit(i32::from(INTERRUPTED)),
         }
         say!(
             "\n{}",
@@ -250,6 +267,7 @@ impl<'a> Session<'a> {
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
+        options.optimize = args.optimize.map(Into::into);
         options.set = args.settings.clone().unwrap_or_default();
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
@@ -264,7 +282,7 @@ impl<'a> Session<'a> {
         // Before there is a folder.
         options.check_watch(kind)?;
         options.check_from(kind)?;
-        let folder = OutputFolder::prepare(args.out.as_deref(), args.resume, args.force)?;
+        let folder = OutputFolder::prepare(args.out.as_ref().map(OutputPath::as_path), args.resume, args.force)?;
         let text = tr!(
             "{}  (seed {}, {threads} threads, {})",
             "{}（シード {}、{threads} スレッド、{}）",
@@ -310,6 +328,15 @@ impl<'a> Session<'a> {
                         "ディスクに空きがありません。空きを作ってから、同じコマンドをもう一度実行してください"
                     ),
                 };
+                Err(anyhow::Error::from(error).context(doing))
+            }
+            Err(error @ (chumoku::Error::Writing { .. } | chumoku::Error::Io { .. }))
+                if has_checkpoints(&self.folder.work) =>
+            {
+                let doing = tr!(
+                    "what was trained is saved: mend this, then run the same with --resume",
+                    "学習した分は保存されています。原因を取り除いてから、同じコマンドに --resume を付けて実行してください"
+                );
                 Err(anyhow::Error::from(error).context(doing))
             }
             Err(error) => Err(error.into()),
@@ -371,8 +398,8 @@ impl<'a> Session<'a> {
         let place = if interrupted { &self.folder.work } else { &self.folder.path };
         let time = duration(self.start.elapsed());
         let text = tr!(
-            "\ndone in {time}; the model is in {}\n",
-            "\n完了しました（{time}）。モデルは {} にあります\n",
+            "\ndone in {time}; the model is in {}",
+            "\n完了しました（{time}）。モデルは {} にあります",
             place.display()
         );
         say!("{text}");

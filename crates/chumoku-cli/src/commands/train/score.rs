@@ -1,6 +1,6 @@
 //! Training a predictor of a number for each text.
 
-use super::classify::{check_ngrams, next, scored_on, this_model};
+use super::classify::{asked_for, check_ngrams, next, scored_on, this_model};
 use super::{Session, check_watched, further, load_all};
 use crate::ExitCode;
 use crate::Usage;
@@ -8,7 +8,7 @@ use crate::args::{Model, Train};
 use crate::commands::pictures::terminal_options;
 use crate::commands::read_options;
 use crate::progress::tell;
-use crate::report::{fit, right, sure_answers};
+use crate::report::{self, fit, right};
 use chumoku::ModelKind;
 use chumoku::data::{LabelOptions, ReadOptions, ScoredTexts, load_scores, options_like, thousands};
 use chumoku::lang::lang;
@@ -18,6 +18,7 @@ use chumoku::train::{
 };
 use chumoku::{Measured, tr};
 use chumoku_view::{Content, Figure, Scatter};
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -30,28 +31,17 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
         check_ngrams(args)?;
         let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
         let trained = session.train(|training| train_ngram_number(&data, training))?;
-        let Some(NgramNumberOutcome { model, metrics, test, median, points, .. }) = trained else {
-            return Ok(session.interrupted());
-        };
-        let (rows, pairs) = ([(this_model(), &test), (always_median(), &median)], model.config().reads_pairs());
-        return session.finish(false, &metrics, |place| show(&rows, &points, &metrics, (place, pairs)));
+        let Some(NgramNumberOutcome { metrics, .. }) = trained else { return Ok(session.interrupted()) };
+        return session
+            .finish(false, &metrics, |place| show(&metrics, "", &next(place, false, true, data.reads_pairs())));
     }
     check_watched(args, &data)?;
     let session = Session::new(args, ModelKind::Classifier, threads, start)?;
     let trained = session.train(|training| train_number(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    let noun = network_name(outcome.model.config().model.body.network());
-    let alone = tr!("  its {noun} alone", "  {noun}単独");
-    let [attention, ngrams, median] = &outcome.parts;
-    let rows: [(&str, &NumberScores); 4] = [
-        (this_model(), &outcome.test),
-        (&alone, attention),
-        (lang().pick("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), ngrams),
-        (always_median(), median),
-    ];
-    let pairs = outcome.model.config().reads_pairs();
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        show(&rows, &outcome.points, &outcome.metrics, (place, pairs))
+        let noun = network_name(outcome.model.config().model.body.network());
+        show(&outcome.metrics, noun, &next(place, false, true, data.reads_pairs()))
     })
 }
 
@@ -119,30 +109,46 @@ fn short(x: f64) -> String {
     if text.len() <= 12 { text } else { figure(x) }
 }
 
-/// What tables call the baseline.
-fn always_median() -> &'static str {
-    lang().pick("baseline: always the median", "比較対象: 常に中央値")
+/// The predictors whose scores `metrics.json` holds, by what tables call them: the model first.
+fn predictors(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, NumberScores)>> {
+    let scores = |value: &Value| serde_json::from_value::<NumberScores>(value.clone());
+    let parts = &metrics["parts"];
+    let names = [
+        (report::leaked(metrics).unwrap_or_default(), &metrics["unseen"]),
+        (tr!("  its {noun} alone", "  {noun}単独"), &parts["attention"]),
+        (tr!("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), &parts["ngrams"]),
+        (tr!("baseline: always the median", "比較対象: 常に中央値"), &parts["median"]),
+    ];
+    let mut rows = vec![(this_model().to_owned(), scores(&metrics["scores"])?)];
+    for (name, value) in names.into_iter().filter(|(_, value)| !value.is_null()) {
+        rows.push((name, scores(value)?));
+    }
+    Ok(rows)
 }
 
-/// The scores of a model, which is the first, beside the baselines; and what to do with its folder.
-fn show(
-    rows: &[(&str, &NumberScores)],
-    points: &[[f64; 2]],
-    metrics: &serde_json::Value,
-    (place, reads_pairs): (&Path, bool),
-) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+/// The report in full, but for the points, which the folder does not hold.
+pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
+    let found = predictors(metrics, noun)?;
+    let rows: Vec<(&str, &NumberScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let scores = rows[0].1;
-    if let Some(warning) = scores.warning() {
-        writeln!(out, "{}\n", crate::report::filled(&warning))?;
-    }
-    writeln!(out, "{}\n", scored_on(metrics, scores.rows))?;
-    write!(out, "{}", comparison(rows))?;
-    write!(out, "\n{}", details(scores, points))?;
-    write!(out, "{}", sure_answers(&metrics["abstain"]))?;
-    write!(out, "{}", crate::report::folds(&metrics["folds"]))?;
-    write!(out, "{}", further::shown(&metrics["further"]))?;
-    write!(out, "\n{}", next(place, false, true, reads_pairs))?;
+    let warning = scores.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
+    let (on, table) = (scored_on(metrics, scores.rows), comparison(&rows));
+    let (levels, intervals, sure) = (levels(scores), intervals(scores), report::sure_answers(&metrics["abstain"]));
+    Ok(format!("{warning}{on}\n\n{table}\n{levels}{intervals}{sure}{}", asked_for(metrics)))
+}
+
+/// The report in short, which fits a screen unless more was asked for, and the commands for more.
+fn show(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> {
+    let found = predictors(metrics, noun)?;
+    let rows: Vec<(&str, &NumberScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
+    let scores = rows[0].1;
+    let warning = scores.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n");
+    let above = format!("{warning}{}\n{}\n", scored_on(metrics, scores.rows), comparison(&rows));
+    let sure = report::surest(&metrics["abstain"]);
+    let below = format!("{}{sure}{}\n{next}", intervals(scores), asked_for(metrics));
+    let levels = levels(scores);
+    let fits = levels.lines().count() <= report::room(&[&above, &below]);
+    write!(std::io::stdout().lock(), "{above}{}{below}", if fits { &levels } else { "" })?;
     Ok(())
 }
 
@@ -162,6 +168,14 @@ pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
 
 /// Levels, the points, and how the intervals held.
 pub(crate) fn details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
+    let text = scatter(points).to_text(&terminal_options(lang()));
+    // Its own title and rows are said above.
+    let points = text.lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
+    levels(scores) + &points + &intervals(scores)
+}
+
+/// A row for each level, where numbers have levels.
+fn levels(scores: &NumberScores) -> String {
     let mut out = String::new();
     if !scores.levels.is_empty() {
         let heads = match lang() {
@@ -186,9 +200,12 @@ pub(crate) fn details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
         }
         out.push('\n');
     }
-    let text = scatter(points).to_text(&terminal_options(lang()));
-    // Its own title and rows are said above.
-    out += &text.lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
+    out
+}
+
+/// How the intervals held.
+fn intervals(scores: &NumberScores) -> String {
+    let mut out = String::new();
     if let (Some(coverage), Some(width)) = (scores.coverage, scores.mean_width) {
         let (coverage, width) = (100.0 * coverage, figure(width));
         let text = tr!(

@@ -3,18 +3,16 @@
 use super::{Session, load_all};
 use crate::ExitCode;
 use crate::args::Train;
-use crate::commands::pictures::terminal_options;
 use crate::commands::{quoted, read_options};
 use crate::harmless;
 use crate::progress::tell;
 use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
-use chumoku::data::{DataFiles, PairDataset, PairParts, Pairs, ReadOptions, load_pairs};
+use chumoku::data::{DataFiles, PairDataset, PairParts, ReadOptions, load_pairs};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
-use chumoku_view::render_alignment;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -29,7 +27,7 @@ pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
     let session = Session::new(args, ModelKind::Translator, threads, start)?;
     let trained = session.train(|training| train_translator(&data, names.clone(), training))?;
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place, args.data.is_none()))
+    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place))
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
@@ -87,7 +85,7 @@ fn describe(data: &PairParts, names: &[String; 2]) {
 const SHOWN: usize = 5;
 
 /// The scores, and some translations beside what was expected.
-fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path, is_builtin: bool) -> anyhow::Result<()> {
+fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let scores = &outcome.test;
     let n = thousands(scores.pairs);
@@ -137,13 +135,7 @@ fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path, is_builtin:
             writeln!(out, "    {} {}", lang().pick("expected", "正解:"), harmless(target))?;
         }
     }
-    let name = place.display().to_string();
-    if is_builtin {
-        writeln!(out, "\n{}\n", tr!("One of them, explained:", "そのうちの 1 つの説明:"))?;
-        let alignment = outcome.model.explain(aligned(pairs), None, &name)?;
-        write!(out, "{}", render_alignment(&alignment, None, &terminal_options(lang())))?;
-    }
-    let place = quoted(&name);
+    let place = quoted(&place.display().to_string());
     let text = lang().pick("some text", "テキスト");
     writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
     writeln!(out, "  chumoku translate {place} \"{text}\"")?;
@@ -171,10 +163,4 @@ pub(crate) fn tell_of_cuts(cut: usize, most: usize) {
         "原文 {cut} 個の終わりを除きました。モデルが読むのは {most} トークンまでです"
     );
     tell(["cut", "切り捨て"], &text);
-}
-
-/// A source whose translation stands in another order, short enough for a picture.
-fn aligned(pairs: &Pairs) -> &str {
-    let suits = |source: &&String| source.is_ascii() && source.contains(' ') && (12..=20).contains(&source.len());
-    pairs.sources.iter().find(suits).unwrap_or(&pairs.sources[0])
 }

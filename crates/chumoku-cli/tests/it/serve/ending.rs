@@ -3,6 +3,7 @@
 use crate::common::{reviews, wait_until};
 use crate::serve::place;
 use crate::service::{PATIENCE, Server, read, request};
+use chumoku::signals::ONE_SIGNAL;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
@@ -104,8 +105,25 @@ fn a_second_signal_does_not_wait() {
     assert_eq!(server.get("/health").status, 200);
     server.signal("TERM");
     server.hears("ending");
+    std::thread::sleep(ONE_SIGNAL);
     server.signal("INT");
     assert_eq!(server.ends(), 130);
+}
+
+#[test]
+fn signals_that_come_at_once_are_one() {
+    let mut server = Server::start(place(), &["ngrams"]);
+    let text = reviews(1)[0].0.clone();
+    let body = request("/predict", json!({ "inputs": text }).to_string().as_bytes());
+    let mut late = server.begins(&body);
+    // Taken, as this one came later.
+    assert_eq!(server.get("/health").status, 200);
+    // However slow this test is, they wait for the service and come to it at once.
+    ["STOP", "TERM", "INT", "CONT"].into_iter().for_each(|name| server.signal(name));
+    server.hears("ending");
+    late.write_all(&body[body.len() - 3..]).unwrap();
+    assert_eq!(read(&mut late).expect("an answer").status, 200);
+    assert_eq!(server.ends(), 0, "{:#?}", server.said());
 }
 
 #[test]

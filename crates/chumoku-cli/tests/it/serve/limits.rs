@@ -144,7 +144,7 @@ fn explains_long(server: &Server) -> TcpStream {
     sent(server, &request("/explain", long.to_string().as_bytes()))
 }
 
-const LONG: [&str; 2] = ["--max-chars", "1000000"];
+const LONG: [&str; 4] = ["--max-chars", "1000000", "--max-explain", "1000000000000"];
 
 #[test]
 fn what_takes_long_holds_up_none() {
@@ -274,4 +274,152 @@ fn a_batch_is_answered_one_by_one_where_one_of_it_fails() {
     read(&mut late).expect("an answer").is(413, "Validation");
     assert_eq!(read(&mut early).expect("an answer").body, alone);
     assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (2, 3));
+}
+
+/// A source whose answer from `/tokenize` is about sixty bytes a character.
+fn dots(texts: usize, characters: usize) -> Vec<u8> {
+    request("/tokenize", json!({ "inputs": vec![".".repeat(characters); texts] }).to_string().as_bytes())
+}
+
+#[test]
+fn an_answer_has_no_more_bytes_than_it_may() {
+    let place = place();
+    let server = Server::start(place, &["reviews", "names", "bert", "numbers", "book", "--max-answer", "300"]);
+    let many = json!(vec!["good film, and the cat saw a dog"; 20]);
+    for (path, body) in [
+        ("/predict", json!({ "inputs": many })),
+        ("/predict", json!({ "inputs": many, "full": true })),
+        ("/models/names/predict", json!({ "inputs": vec!["Anna waits in Oslo"; 20] })),
+        ("/tokenize", json!({ "inputs": many })),
+        ("/embed", json!({ "inputs": many })),
+        ("/v1/embeddings", json!({ "input": many })),
+        ("/translate", json!({ "inputs": vec!["number 7"; 20] })),
+        ("/explain", json!({ "inputs": "good film" })),
+        ("/explain", json!({ "inputs": "good film", "html": true })),
+        ("/models/names/explain", json!({ "inputs": "Anna waits in Oslo" })),
+        ("/models/bert/explain", json!({ "inputs": "good film" })),
+        ("/models/numbers/explain", json!({ "inputs": "number 7" })),
+        ("/models/book/explain", json!({ "inputs": "the cat" })),
+        ("/generate", json!({ "inputs": "the", "max_tokens": 400, "temperature": 0 })),
+    ] {
+        let reply = server.refuses(path, &body, 413, "Validation");
+        assert!(reply.body.contains("--max-answer"), "{path}: {reply:?}");
+    }
+    assert_eq!(server.post("/predict", &json!({ "inputs": "good" })).status, 200);
+    assert_eq!(server.post("/models/numbers/tokenize", &json!({ "inputs": "7" })).status, 200);
+}
+
+#[test]
+fn a_request_within_the_usual_limits_takes_little_memory() {
+    let server = Server::start(place(), &["numbers"]);
+    let Some(before) = server.resident() else { return };
+    // Two megabytes, whose tokens would be an answer of more than a hundred.
+    let reply = server.sends(&dots(126, 15_600)).is(413, "Validation");
+    assert!(reply.body.contains("--max-answer"), "{reply:?}");
+    let most = server.most_resident().unwrap().saturating_sub(before) >> 20;
+    assert!(most < 200, "one request took {most} MiB");
+}
+
+#[test]
+fn memory_goes_back_to_the_system() {
+    let server = Server::start(place(), &["ngrams"]);
+    let whole = request("/predict", json!({ "inputs": "good", "junk": "x".repeat(1_900_000) }).to_string().as_bytes());
+    let half = &whole[..whole.len() - 3];
+    let Some(before) = server.resident() else { return };
+    let slow: Vec<_> = (0..60).map(|_| sent(&server, half)).collect();
+    let head = half.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    server.comes_to("chumoku_held_bytes", 60 * (half.len() - head) as u64);
+    let grown = server.resident().unwrap().saturating_sub(before) >> 20;
+    assert!(grown > 80, "60 requests that are being read hold {grown} MiB");
+    drop(slow);
+    wait_until("memory that goes back", || server.resident().unwrap().saturating_sub(before) < 24 << 20);
+    // It is counted once it is done.
+    wait_until("a trim that is counted", || server.counts("chumoku_trims_total") > 0);
+}
+
+#[test]
+fn slow_clients_hold_no_more_together_than_they_may() {
+    let server = Server::start(place(), &["numbers", "--max-held", "3000000"]);
+    // Requests that are being read.
+    let whole = request("/tokenize", json!({ "inputs": "7", "junk": "x".repeat(1_800_000) }).to_string().as_bytes());
+    let slow = sent(&server, &whole[..whole.len() - 3]);
+    let head = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    server.comes_to("chumoku_held_bytes", (whole.len() - 3 - head) as u64);
+    server.sends(&whole).is(429, "Overloaded");
+    // Small ones always find room.
+    let small = request("/tokenize", b"{\"inputs\": \"7\"}");
+    assert_eq!(server.sends(&small).status, 200);
+    drop(slow);
+    server.comes_to("chumoku_held_bytes", 0);
+    assert_eq!(server.sends(&whole).status, 200);
+    // Answers that are being sent: more than the buffers of the system hold.
+    let server = Server::start(place(), &["numbers", "--max-held", "30000000"]);
+    let slow = sent(&server, &dots(4, 100_000));
+    wait_until("an answer that is not read", || server.counts("chumoku_held_bytes") > 4_000_000);
+    let reply = server.sends(&dots(5, 100_000));
+    assert!(reply.status == 429 && reply.body.contains("--max-held"), "{reply:?}");
+    drop(slow);
+    server.comes_to("chumoku_held_bytes", 0);
+}
+
+#[test]
+fn work_for_a_client_that_has_gone_ends_between_two_texts() {
+    // Tokenizers and taggers do not call kernels, which would stop by themselves.
+    for (model, path, point) in
+        [("book", "/tokenize", "answer:2"), ("names", "/predict", "short-work"), ("names", "/predict", "answer:2")]
+    {
+        let hold = Hold::at(point);
+        let server = Server::held(place(), &[model], &hold);
+        let body = json!({ "inputs": vec!["Anna waits in Oslo"; 3] }).to_string();
+        let gone = sent(&server, &request(path, body.as_bytes()));
+        hold.is_reached();
+        drop(gone);
+        // The request for the metrics is the only one left.
+        server.comes_to("chumoku_requests_in_flight", 1);
+        hold.release();
+        server.comes_to("chumoku_stopped_total", 1);
+    }
+}
+
+#[test]
+fn an_explanation_costs_no_more_than_it_may() {
+    let server =
+        Server::start(place(), &["ngrams", "reviews", "names", "bert", "numbers", "book", "--max-explain", "1"]);
+    for (model, text) in
+        [("ngrams", "good "), ("reviews", "good "), ("names", "Anna "), ("numbers", "number 7 "), ("book", "the cat ")]
+    {
+        let path = format!("/models/{model}/explain");
+        let reply = server.refuses(&path, &json!({ "inputs": text.repeat(9000) }), 413, "Validation");
+        assert!(reply.body.contains("--max-explain"), "{model}: {reply:?}");
+        assert_eq!(server.post(&path, &json!({ "inputs": text.trim() })).status, 200, "{model}");
+    }
+}
+
+#[test]
+fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
+    let hold = Hold::at("long-work");
+    let server = Server::held(place(), &["ngrams", "reviews", "bert", "--threads", "4"], &hold);
+    let ask = |model: &str| {
+        let path = format!("/models/{model}/explain");
+        sent(&server, &request(&path, b"{\"inputs\": \"good\"}"))
+    };
+    let mut asked: Vec<_> = ["ngrams", "reviews", "bert", "ngrams"].map(ask).into();
+    hold.is_reached();
+    // One at a time, of all models.
+    server.comes_to("chumoku_explanations_waiting", 3);
+    let threads = server.threads();
+    if threads.is_empty() {
+        println!("SKIPPED: this system does not tell the threads of a process");
+    } else {
+        let explaining: Vec<i64> =
+            threads.iter().filter(|(name, _)| name.starts_with("explain ")).map(|(_, nice)| *nice).collect();
+        assert_eq!(explaining, [19, 19], "{threads:?}");
+        assert!(threads.iter().all(|(name, nice)| name.starts_with("explain ") || *nice < 19), "{threads:?}");
+    }
+    // All else goes on meanwhile.
+    assert_eq!(server.post("/models/reviews/predict", &json!({ "inputs": "good" })).status, 200);
+    hold.release();
+    for stream in &mut asked {
+        assert_eq!(read(stream).expect("an answer").status, 200);
+    }
 }

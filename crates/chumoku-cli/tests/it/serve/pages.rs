@@ -156,6 +156,12 @@ fn a_key_is_asked_for_and_demanded_beyond_this_machine() {
         &["serve", "ngrams", "--host", "0.0.0.0", "--port", "0"],
         &["--host 0.0.0.0", "CHUMOKU_API_KEY", "--no-key"],
     );
+    // With a key, --no-key changes nothing, and the warning says so.
+    let key = [("CHUMOKU_API_KEY", "secret")];
+    let keyed = Server::with(place, &["ngrams", "--host", "0.0.0.0", "--no-key"], &key);
+    keyed.hears("--no-key changes nothing");
+    assert_eq!(keyed.get("/info").status, 401);
+    assert!(keyed.said().iter().all(|line| !line.contains("anybody")), "{:#?}", keyed.said());
     let open = Server::start(place, &["ngrams", "--host", "0.0.0.0", "--no-key"]);
     open.hears("anybody who reaches this address may ask");
     let open = Server::start(place, &["ngrams", "--lang", "ja"]);

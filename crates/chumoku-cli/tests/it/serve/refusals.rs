@@ -44,6 +44,10 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
         ("/v1/embeddings", json!({ "input": "good", "dimensions": 8 })),
         ("/translate", json!({ "inputs": "a", "n_best": 9 })),
         ("/translate", json!({ "inputs": "a", "beam": -1 })),
+        ("/translate", json!({ "inputs": "a", "length_penalty": 1e308 })),
+        ("/translate", json!({ "inputs": "a", "length_penalty": -1e308 })),
+        ("/explain", json!({ "inputs": "a", "label": "positive", "model": "reviews" })),
+        ("/explain", json!({ "inputs": "a", "label": "x", "model": "book" })),
         ("/generate", json!({})),
         ("/generate", json!({ "inputs": null })),
         ("/generate", json!({ "inputs": "a", "max_tokens": 21 })),
@@ -81,6 +85,11 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     ] {
         server.refuses(path, &json!({ "inputs": "good", "model": model }), 424, "Backend");
     }
+    // A translation that is longer than the model writes is not the model's fault.
+    let long = |times: usize| json!({ "inputs": "number 7", "target": "7 ".repeat(times) });
+    let wide = Server::start(place, &["numbers"]);
+    assert_eq!(wide.post("/explain", &long(1)).status, 200);
+    assert!(wide.refuses("/explain", &long(9000), 413, "Validation").body.contains("target: "));
     // Longer than the encoder reads.
     let long = "good ".repeat(20);
     server.refuses("/embed", &json!({ "inputs": long }), 413, "Validation");
@@ -119,6 +128,15 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
         server.sends(format!("GET /info HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).is(403, "Validation");
     }
     server.sends(b"GET /info HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n").is(400, "Validation");
+    server.sends(b"GET /info HTTP/1.1\r\n\r\n").is(400, "Validation");
+    assert_eq!(server.sends(b"GET /info HTTP/1.0\r\n\r\n").status, 200);
+    // A body in a coding that would have to be undone.
+    let body = "12\r\n{\"inputs\": \"good\"}\r\n0\r\n\r\n";
+    assert_eq!(server.sends(format!("{head}{body}").as_bytes()).status, 200);
+    for coding in ["gzip, chunked", "chunked\r\nTransfer-Encoding: chunked", "chunked, chunked"] {
+        let coded = head.replace("Encoding: chunked", &format!("Encoding: {coding}"));
+        server.sends(format!("{coded}{body}").as_bytes()).is(501, "Validation");
+    }
     let reply = server.sends(b"OPTIONS /predict HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n");
     assert!(reply.status == 405 && !reply.head.to_lowercase().contains("access-control"), "{reply:?}");
     // All that came of it is a log without a text.

@@ -249,6 +249,33 @@ fn a_table_is_classified_and_downloaded() {
 }
 
 #[test]
+fn labels_of_a_downloaded_table_are_no_formulas() {
+    let place = Place::new();
+    let row = |i: usize| format!("{} number {i},{}\n", ["sum", "less"][i % 2], ["=1+1", "-1"][i % 2]);
+    place.write("rows.csv", format!("text,label\n{}", (0..60).map(row).collect::<String>()));
+    place.run(&["train", "rows.csv", "--out", "formulas", "--model", "ngrams"]).ok();
+    let server = Server::start(&place, &["formulas"]);
+    let Some(mut browser) = visit(&server, "en") else { return };
+    let downloads = browser.folder.path().join("downloads");
+    browser.call("Page.setDownloadBehavior", json!({ "behavior": "allow", "downloadPath": downloads }));
+    enter(&mut browser, "table");
+    browser.tab_to("table-in");
+    browser.types("id\ttext\na\tsum number 3\nb\tless number 4\n");
+    browser.tab_to("table-go");
+    browser.press("Enter");
+    browser.until("document.getElementById('table-progress-said').textContent === 'Done: 2 rows.'");
+    browser.scroll_up();
+    browser.tab_to("table-save");
+    browser.press("Enter");
+    let file = downloads.join("table-formulas.csv");
+    wait_until("the download", || file.is_file());
+    let saved = fs::read_to_string(&file).unwrap();
+    // As the command's tables for spreadsheets have it. A number is no formula.
+    assert!(saved.contains("a,sum number 3,'=1+1,") && saved.contains("b,less number 4,-1,"), "{saved}");
+    assert_quiet(&mut browser, &server);
+}
+
+#[test]
 fn a_table_is_stopped_and_goes_on() {
     // After two parts of it.
     let hold = Hold::at("short-work:3");

@@ -35,10 +35,17 @@ impl Server {
 
     pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
         // Nothing ends for its time unless a test says so, nor on a machine that is busy.
-        let usual = ["--port", "--read-timeout", "--wait-timeout", "--compute-timeout", "--drain-timeout"];
-        let usual = usual.into_iter().filter(|flag| !args.contains(flag));
-        let usual: Vec<&str> = usual.flat_map(|flag| [flag, if flag == "--port" { "0" } else { "1h" }]).collect();
-        let args = [&["serve", "--threads", "1"], &usual[..], args].concat();
+        let usual = [
+            ("--threads", "1"),
+            ("--port", "0"),
+            ("--read-timeout", "1h"),
+            ("--wait-timeout", "1h"),
+            ("--compute-timeout", "1h"),
+            ("--drain-timeout", "1h"),
+        ];
+        let usual = usual.into_iter().filter(|(flag, _)| !args.contains(flag));
+        let usual: Vec<&str> = usual.flat_map(|(flag, value)| [flag, value]).collect();
+        let args = [&["serve"], &usual[..], args].concat();
         let mut command = place.command(&args);
         command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied());
         Server::of(&mut command)
@@ -90,6 +97,24 @@ impl Server {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    }
+
+    /// The most bytes of memory that it has held.
+    pub fn most_resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    }
+
+    /// Its threads with their names and how nice they are to others, where the system tells.
+    pub fn threads(&self) -> Vec<(String, i64)> {
+        let all = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let of = |stat: String| {
+            let (front, rest) = stat.rsplit_once(')')?;
+            let nice = rest.split_whitespace().nth(16)?.parse().ok()?;
+            Some((front.split_once('(')?.1.to_owned(), nice))
+        };
+        all.filter_map(|task| of(std::fs::read_to_string(task.path().join("stat")).ok()?)).collect()
     }
 
     /// The number that `/metrics` has on a line that begins like this; 0 if there is none.

@@ -17,7 +17,7 @@ use super::plan::AttentionPlan;
 use super::problem::Problem;
 use super::registers::Registers;
 use super::softmax::{Running, SoftmaxRow};
-use super::transform::Transform;
+use super::transform::{ScoreUnit, Transform};
 use crate::isa::{self, Isa, Op, Simd, dispatch};
 use crate::memory::{Buffer, Scratch};
 use crate::narrow::Numbers;
@@ -267,10 +267,9 @@ impl ChunkState {
         let span = Span::new(Columns::new(0, keys.len().next_multiple_of(GRAIN)), 0..keys.len());
         self.is_bad |= !all_finite(simd, &line[..span.columns().to()]);
         let transform = Transform::new(args);
-        let mut scale_log2 = (args.scale * std::f64::consts::LOG2_E) as f32;
+        let scale_log2 = ScoreUnit::new(args).scale_log2;
         if let Some(transform) = &transform {
             transform.apply(simd, args, (sequence, head, 0), keys.start, span, line);
-            scale_log2 = 1.0;
         }
         let mut row = SoftmaxRow { engine: Registers(simd), line: Line::over(line), span, scale_log2, kept: None };
         let rescale = match &transform {
@@ -282,14 +281,15 @@ impl ChunkState {
     }
 }
 
-/// Whether all of whole vectors of numbers are finite.
+/// Returns whether all of whole vectors of numbers are finite, and so are the differences between them.
 #[inline(always)]
 fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
     let zero = simd.splat(0.0);
     // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
     let mut zeros = zero;
     for x in x.chunks_exact(S::LANES) {
-        zeros = simd.mul_add(simd.load(x), zero, zeros);
+        let x = simd.load(x);
+        zeros = simd.mul_add(simd.add(x, x), zero, zeros);
     }
     simd.sum(zeros) == 0.0
 }
@@ -311,7 +311,7 @@ impl Op for Merge<'_> {
         let (group, dim) = (args.group(), args.value.dim());
         let mut whole = vec![0.0; dim];
         for i in 0..group {
-            let mut state = Running { shift: f32::NEG_INFINITY, ..Running::NEW };
+            let mut state = Running { shift: f64::NEG_INFINITY, ..Running::NEW };
             let (mut total, mut is_bad) = (0.0, false);
             whole.fill(0.0);
             for row in chunks.clone().map(|chunk| chunk * group + i) {
@@ -324,7 +324,7 @@ impl Op for Merge<'_> {
                     continue;
                 }
                 let shift = state.shift.max(part.shift);
-                let (before, share) = ((state.shift - shift).exp2(), (part.shift - shift).exp2());
+                let (before, share) = ((state.shift - shift).exp2() as f32, (part.shift - shift).exp2() as f32);
                 state.shift = shift;
                 total = total * before + of_chunk * share;
                 let from = &sums[row * dim..][..dim];

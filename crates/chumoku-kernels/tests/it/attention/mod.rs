@@ -13,6 +13,7 @@ mod errors;
 mod explain;
 mod fence;
 mod grid;
+mod large_scores;
 mod options;
 mod oracle;
 mod place;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pathlib
 import sys
 import time
@@ -72,6 +71,8 @@ def _predict(arguments: list[str], pick: Pick) -> int:
     own, rest = own_flags(arguments, ("--out", "--workers", "--threads", "--address", "--rows-per-part"), pick)
     if "--out" not in own:
         raise Wrong(pick("expected --out FILE: where to write the answers", "--out ファイル が必要です。回答の書き出し先です"))
+    if own["--out"] == "-":
+        raise Wrong(pick("--out -: expected the name of a file, not standard output", "--out -: 標準出力は指定できません。ファイルの名前が必要です"))
     out = pathlib.Path(own["--out"])
     workers = whole("--workers", own, pick)
     cpus, rows = whole("--threads", own, pick) or 1, whole("--rows-per-part", own, pick) or 1024
@@ -94,42 +95,34 @@ def _predict(arguments: list[str], pick: Pick) -> int:
     except RuntimeError as error:
         failed(error)
         return 1
-    beside = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
-        file = open(beside, "wb")
+        file = _chumoku.Output(out, _named(rest))
     except OSError as error:
-        raise Wrong(pick(f"{out}: cannot be written: {error.strerror}", f"{out}: 書き込めません: {error.strerror}")) from None
+        raise Wrong(pick(f"{out}: cannot be written: {error}", f"{out}: 書き込めません: {error}")) from None
     try:
-        with file:
-            code = _write(file, command, (address, workers, cpus, rows), (pick, tell, failed))
-            file.flush()
-            os.fsync(file.fileno())
+        code = _write(file, command, (address, workers, cpus, rows), (pick, tell, failed))
         if code == 0:
-            os.replace(beside, out)
+            file.commit()
         return code
     finally:
-        beside.unlink(missing_ok=True)
+        file.close()
+
+
+def _named(words: list[str]) -> list[str]:
+    """What the words of a command line may name: of a flag that has its value in one piece, the value."""
+    pairs = (word.partition("=") for word in words)
+    return [value if equals and name.startswith("--") else name + equals + value for name, equals, value in pairs]
 
 
 def _not_over(out: pathlib.Path, words: list[str], pick: Pick) -> None:
     """Refuses to write a file that the command line names, or one of the model's folder."""
-    if not out.exists():
-        return
-    for word in words:
-        # Of a flag that has its value in one piece, the value.
-        name, equals, value = word.partition("=")
-        read = value if equals and name.startswith("--") else word
-        try:
-            is_it = os.path.samefile(out, read) or os.path.isdir(read) and os.path.samefile(out.absolute().parent, read)
-        except (OSError, ValueError):
-            continue
-        if is_it:
-            raise Wrong(
-                pick(
-                    f"--out {out}: that is a file that is read; name another",
-                    f"--out {out}: 読み込むファイルです。別の名前にしてください",
-                )
+    if _chumoku.is_one_of(out, _named(words)):
+        raise Wrong(
+            pick(
+                f"--out {out}: that is a file that is read; name another",
+                f"--out {out}: 読み込むファイルです。別の名前にしてください",
             )
+        )
 
 
 def _fitting(workers: int | None, cpus: int, address: str | None, pick: Pick, tell) -> int | None:

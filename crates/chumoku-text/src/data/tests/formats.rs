@@ -200,22 +200,6 @@ fn streams_are_read_like_files() {
     assert_eq!(dataset.place(&dataset.examples[1]).to_string(), "standard input:4");
 }
 
-#[test]
-fn an_output_appears_whole_or_not_at_all() {
-    let folder = Folder::new();
-    let path = folder.file("out.csv", "before");
-    let mut output = AtomicOutput::create(&path).unwrap();
-    output.write_all(b"after").unwrap();
-    drop(output);
-    assert_eq!(fs::read(&path).unwrap(), b"before");
-    let mut output = AtomicOutput::create(&path).unwrap();
-    output.write_all(b"after").unwrap();
-    output.commit().unwrap();
-    assert_eq!(fs::read(&path).unwrap(), b"after");
-    assert_eq!(fs::read_dir(folder.0.path()).unwrap().count(), 1);
-    assert!(AtomicOutput::create(&folder.path("no/such/folder.csv")).is_err());
-}
-
 /// What a file of this name and content is taken for.
 fn taken_for(name: &str, content: &str, options: &ReadOptions) -> String {
     let source = Source::from_reader(Path::new(name), std::io::Cursor::new(content.to_owned()), options).unwrap();

@@ -2,12 +2,11 @@
 
 use super::{TaggerData, TaggerPlan};
 use crate::data::{Span, SpannedText};
-use crate::lang::lang;
 use crate::lang::wording::thousands;
+use crate::lang::{lang, markdown};
 use crate::scoring::{SpanScore, SpanScores};
 use crate::text_tagger::{TextTagger, units};
-use crate::train::card::{interrupted_after, score_heading};
-use crate::train::markdown::cell;
+use crate::train::card::{heading_of, interrupted_after, score_heading};
 use crate::train::run::Ended;
 use crate::{sorting, tr};
 use std::collections::{HashMap, HashSet};
@@ -74,7 +73,7 @@ pub(super) fn card(
     Scored { test, parts, dictionary }: Scored<'_>,
     (part, seed): (&str, u64),
 ) -> String {
-    let labels: String = cell(&data.labels.join(lang().pick(", ", "、"))).chars().take(200).collect();
+    let labels = heading_of(&data.labels);
     let mut card = tr!("# Tagger: {labels}\n\n", "# 単語にラベルを付けるモデル: {labels}\n\n");
     if let Some((_, ended)) = of_network.filter(|(_, ended)| ended.interrupted) {
         card += &interrupted_after(ended.state.epoch);
@@ -113,7 +112,7 @@ pub(super) fn card(
     card += "\n|---|---|---|---|---|\n";
     let mut row = |name: &str, score: &SpanScore| {
         let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| format!("{:.1} %", 100.0 * x));
-        let _ = writeln!(card, "| {} | {p} | {r} | {f} | {} |", cell(name), score.spans);
+        let _ = writeln!(card, "| {} | {p} | {r} | {f} | {} |", markdown(name), score.spans);
     };
     row(lang().pick("**this model**", "**このモデル**"), &test.all);
     if let Some([crf, network]) = parts {

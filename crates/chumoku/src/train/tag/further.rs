@@ -6,6 +6,7 @@ use crate::scoring::{Parts, SpanScores, ratio_gain};
 use crate::text_tagger::TextTagger;
 use crate::train::comparison::{Change, Comparison, report};
 use crate::train::further::{no_new_rows, rows_left_out, sources_of, unseen, without_rows};
+use crate::train::known::Base;
 use crate::train::rehearsal::{Rehearsal, new_of};
 use crate::train::{Known, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, SourceData};
 use crate::{Error, Result, tr};
@@ -21,6 +22,8 @@ pub struct TaggerFurther {
     pub replays: bool,
     /// Rows on which the tagger is held against what it was, with their [names](super::super::OLD_TEST).
     pub compared: Vec<(&'static str, Vec<SpannedText>)>,
+    /// The tagger that is trained further.
+    pub(super) base: Base,
 }
 
 impl Rehearsal for TaggerData {
@@ -98,7 +101,7 @@ impl Rehearsal for TaggerData {
         let kinds: HashSet<&str> = train.iter().flat_map(|row| &row.spans).map(|span| span.label.as_str()).collect();
         let is_learnt: Vec<bool> = parts.labels.iter().map(|label| kinds.contains(label.as_str())).collect();
         notes.extend(without_rows(&parts.labels, &is_learnt));
-        let further = Some(TaggerFurther { replays, compared });
+        let further = Some(TaggerFurther { replays, compared, base: known.base() });
         Ok(TaggerData { labels: parts.labels, each_word, unit, train, valid, test, notes, sources, further })
     }
 

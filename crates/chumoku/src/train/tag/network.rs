@@ -7,6 +7,7 @@ use crate::data::{SpanUnit, SpannedText};
 use crate::inference::Framed;
 use crate::lang::lang;
 use crate::lang::wording::{count, thousands};
+use crate::model_folder::{Snapshot, read_snapshot};
 use crate::models::{TokenTagger, TokenTaggerConfig};
 use crate::nn::{BodyConfig, DenseHead, HeadActivation};
 use crate::params::{Layout, Params};
@@ -48,6 +49,25 @@ pub struct TaggerPlan {
 /// Characters of one token that are told apart.
 const PLACES: usize = 8;
 
+/// A tagger that is trained further.
+pub(super) struct Before {
+    pub(super) tagger: TextTagger,
+    /// The kind of encoder that its network began as.
+    model_type: String,
+}
+
+impl Before {
+    /// Reads its folder.
+    ///
+    /// # Errors
+    /// As for [`TextTagger::load`].
+    pub(super) fn read(folder: &Snapshot) -> Result<Before> {
+        let plan = &metrics(folder)["network"]["plan"]["fine_tuning"];
+        let model_type = plan["model_type"].as_str().unwrap_or("encoder").to_owned();
+        Ok(Before { tagger: TextTagger::of_snapshot(folder)?, model_type })
+    }
+}
+
 /// What a network begins as.
 struct Begun<'a> {
     tokenizer: TextTokenizer,
@@ -71,7 +91,7 @@ enum Weights<'a> {
 impl<'a> Begun<'a> {
     /// The encoder of a folder.
     fn of_encoder(folder: &Path, data: &TaggerData) -> Result<Begun<'a>> {
-        let start = Start::read(folder)?;
+        let start = read_snapshot(folder, Start::read)?;
         let num_tags = data.tags().count();
         // What one token holds several characters of is told apart by more than a sum.
         let is_by_character = data.unit == SpanUnit::Characters;
@@ -88,11 +108,9 @@ impl<'a> Begun<'a> {
     }
 
     /// The network of a tagger in a folder, whose kinds of spans are among those of the data.
-    fn of_tagger((before, network): (&TextTagger, &'a TaggerNetwork), folder: &Path, data: &TaggerData) -> Begun<'a> {
-        let tags = data.tags();
-        let kept = kept((tags, &data.labels), (before.tags(), before.labels()));
-        let plan = &metrics(folder)["network"]["plan"]["fine_tuning"];
-        let model_type = plan["model_type"].as_str().unwrap_or("encoder").to_owned();
+    fn of_tagger(before: &Before, network: &'a TaggerNetwork, data: &TaggerData) -> Begun<'a> {
+        let (tags, model_type) = (data.tags(), before.model_type.clone());
+        let kept = kept((tags, &data.labels), (before.tagger.tags(), before.tagger.labels()));
         let model = TokenTaggerConfig { num_tags: tags.count(), ..network.config.model.clone() };
         let (tokenizer, limit) = (network.tokenizer.clone(), model.encoder.max_length);
         Begun { tokenizer, model, model_type, limit, weights: Weights::Tagger(network, kept) }
@@ -171,15 +189,15 @@ impl Part {
 /// If the encoder cannot be read, the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
 pub(super) fn train(
     data: &TaggerData,
-    (folder, before): (&Path, Option<&TextTagger>),
+    (folder, before): (&Path, Option<&Before>),
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Network> {
     let cutting = stages::begin(stages::TOKENS);
     let held = Held::measure();
-    let network = before.and_then(|before| Some((before, before.network.as_ref()?)));
+    let network = before.and_then(|before| Some((before, before.tagger.network.as_ref()?)));
     let start = match network {
-        Some(before) => Begun::of_tagger(before, folder, data),
+        Some((before, network)) => Begun::of_tagger(before, network, data),
         None => Begun::of_encoder(folder, data)?,
     };
     let tokenizer = &start.tokenizer;
@@ -192,7 +210,7 @@ pub(super) fn train(
     let is_held_out = !data.valid.is_empty();
     let truth = if is_held_out { &data.valid } else { &data.train };
     let mut task = Tagging {
-        fingerprint: format!("{} {}", data.fingerprint(), tokenizer.vocabulary_sha256()),
+        fingerprint: [data.fingerprint(), tokenizer.vocabulary_sha256()],
         tags: data.tags(),
         truth: parallel::map(truth, |row| Truth::of(data, row, &units(row, data.unit))),
         plan: &plan,
@@ -234,7 +252,8 @@ struct Tagging<'a> {
     /// What is read of the training rows.
     pieces: Vec<Piece>,
     /// Of data and tokens.
-    fingerprint: String,
+    /// The checksums of the data and of the vocabulary.
+    fingerprint: [String; 2],
     /// What the process held before.
     held: Held,
 }
@@ -307,9 +326,10 @@ impl Trainable for Tagging<'_> {
         &self.plan.settings
     }
 
-    fn fingerprint(&self) -> String {
+    fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        format!("{} {plan}", self.fingerprint)
+        let [data, tokens] = self.fingerprint.clone();
+        [data, plan, tokens]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

@@ -1,6 +1,7 @@
 //! `tune.jsonl`: the trials that are over, a line each, behind a line that says of what search they are.
 
 use crate::model_folder::{Standing, TUNE_LOG, place_of, rename, sync_folder, write_file};
+use crate::train::identity::RunIdentity;
 use crate::train::tuned::Trial;
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 #[derive(Serialize, Deserialize)]
 struct Head {
     format: u32,
-    /// Of the data, the options and the seed.
-    fingerprint: String,
+    #[serde(flatten)]
+    identity: RunIdentity,
 }
 
 const FORMAT: u32 = 1;
@@ -30,9 +31,9 @@ impl TrialLog {
     ///
     /// # Errors
     /// If the trials that are there are of another search, or cannot be read.
-    pub(super) fn open(folder: &Path, out: &Path, resume: bool, fingerprint: &str) -> Result<TrialLog> {
+    pub(super) fn open(folder: &Path, out: &Path, resume: bool, identity: RunIdentity) -> Result<TrialLog> {
         let path = folder.join(TUNE_LOG);
-        let head = Head { format: FORMAT, fingerprint: fingerprint.to_owned() };
+        let head = Head { format: FORMAT, identity };
         let mut log = TrialLog { path, head, trials: Vec::new() };
         let places = [log.path.clone(), place_of(out, TUNE_LOG)];
         let Some(place) = places.into_iter().find(|place| resume && Standing::of(place) == Standing::File) else {
@@ -51,11 +52,9 @@ impl TrialLog {
             .next()
             .and_then(|(line, _)| serde_json::from_slice(line.as_bytes()).ok())
             .ok_or_else(|| damaged(1))?;
-        if head.format != FORMAT || head.fingerprint != fingerprint {
-            return Err(problem(tr!(
-                "the trials were made with other data, settings or seed; give the same as then, or start over with --force",
-                "この試行のデータ・設定・シードは今回と異なります。当時と同じものを指定するか、--force で最初からやり直してください"
-            )));
+        let own = &log.head.identity;
+        if head.format != FORMAT || head.identity.fingerprint != own.fingerprint {
+            return Err(problem(own.refusal(&head.identity, &tr!("the trials were", "この試行"))));
         }
         for (line, number) in lines {
             let trial: Trial = serde_json::from_slice(line.as_bytes()).map_err(|_| damaged(number))?;
@@ -92,6 +91,10 @@ impl TrialLog {
 mod tests {
     use super::*;
 
+    fn run(fingerprint: &str) -> RunIdentity {
+        RunIdentity::new(fingerprint.to_owned())
+    }
+
     fn trial(number: u64) -> Trial {
         Trial {
             trial: number,
@@ -115,9 +118,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (inside, out) = (folder.path().join("inside"), folder.path());
         fs::create_dir(&inside).unwrap();
-        let mut log = TrialLog::open(&inside, out, true, "one").unwrap();
+        let mut log = TrialLog::open(&inside, out, true, run("one")).unwrap();
         (0..3).for_each(|number| log.add(trial(number)).unwrap());
-        let found = |resume, of| TrialLog::open(&inside, out, resume, of).map(|log| log.trials.len());
+        let found = |resume, of: &str| TrialLog::open(&inside, out, resume, run(of)).map(|log| log.trials.len());
         assert_eq!((found(true, "one").unwrap(), found(false, "one").unwrap()), (3, 0));
         assert!(found(true, "two").unwrap_err().to_string().contains("other data, settings or seed"));
         let path = inside.join(TUNE_LOG);

@@ -19,6 +19,7 @@ use super::ngrams::{self, NgramOutcome};
 use super::tuned::Tuned;
 use super::{TrainOptions, Training, TrainingData};
 use crate::model_folder::{CHECKPOINTS, LOG, Standing, TUNE, clear, clear_checkpoints, rename};
+use crate::output::WorkFolder;
 use crate::scoring::Scores;
 use crate::{Error, ModelKind, Result, tr};
 use search::Search;
@@ -93,7 +94,7 @@ pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Traini
     let first: Option<Judged> = match search.is_unchanged() {
         true => None,
         false => {
-            let place = tempfile::tempdir().map_err(Error::writing("creating a folder in", std::env::temp_dir()))?;
+            let place = WorkFolder::create(out).map_err(Error::writing("creating a folder in", out))?;
             let mut again = Training::to(place.path());
             (again.options, again.stop) = (search.first_options(), stop);
             let outcome = ngrams::train_ngram_classifier(data, again)?;

@@ -13,6 +13,7 @@ use crate::model_folder::{TUNE, clear};
 use crate::models::Classifier;
 use crate::train::adjust::Adjusted;
 use crate::train::classifier_task::Classify;
+use crate::train::identity::RunIdentity;
 use crate::train::names::label;
 use crate::train::network::Network;
 use crate::train::run::run;
@@ -110,9 +111,17 @@ impl<'a> Search<'a> {
         };
         let version = env!("CARGO_PKG_VERSION");
         let weights = options.from.as_deref().map(sha256_of_weights).transpose()?.unwrap_or_default();
-        let fingerprint = format!("{version} {has_network} {of_results:?} {weights} {}", data.fingerprint());
-        let fingerprint = crate::checksum::hex(Sha256::digest(fingerprint));
-        let log = TrialLog::open(&folder, out, options.resume, &fingerprint)?;
+        let rows = data.fingerprint();
+        let fingerprint = format!("{version} {has_network} {of_results:?} {weights} {rows}");
+        let identity = RunIdentity::new(crate::checksum::hex(Sha256::digest(fingerprint)));
+        let identity = identity.with_data(&rows).with_start(&weights).with("version", version);
+        let chosen = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let identity = identity
+            .with("seed", options.seed)
+            .with("epochs", chosen(options.epochs.map(|epochs| epochs.to_string())))
+            .with("precision", options.precision.name())
+            .with("settings", &options.set);
+        let log = TrialLog::open(&folder, out, options.resume, identity)?;
         fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
         let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
         let best = Best { set: options.set.clone(), network_trial: 0, c: 0.0, ngrams: None, network: None };

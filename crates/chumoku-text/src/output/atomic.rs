@@ -1,5 +1,7 @@
 //! Files that appear whole or not at all.
 
+#![allow(clippy::disallowed_methods, reason = "this module is where files are opened to be written")]
+
 #[cfg(unix)]
 use std::fs;
 use std::fs::File;
@@ -8,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::error::DataError;
+use super::Inputs;
+use crate::data::DataError;
 
 /// A file in the making: written beside its destination under a temporary name, flushed to disk and renamed by
 /// [`AtomicOutput::commit`]. Dropped without that, or killed, it leaves what was there before.
@@ -29,14 +32,17 @@ enum Target {
 }
 
 impl AtomicOutput {
-    /// Begins a file that is to replace `path`.
+    /// Begins a file that is to replace `path`, in a program that reads `inputs`.
     ///
     /// # Errors
     ///
-    /// If the folder of `path` cannot be written to, or `path` is a folder.
-    pub fn create(path: &Path) -> Result<Self, DataError> {
+    /// If `path` is one of `inputs` or a folder, or its folder cannot be written to.
+    pub fn create(path: &Path, inputs: &Inputs) -> Result<Self, DataError> {
         if path.is_dir() {
             return Err(write_error(path, io::ErrorKind::IsADirectory.into()));
+        }
+        if inputs.contains(path) {
+            return Err(DataError::OverInput { path: path.to_owned() });
         }
         let there = std::fs::metadata(path).ok();
         if there.as_ref().is_some_and(|there| !there.is_file()) {
@@ -62,13 +68,23 @@ impl AtomicOutput {
         Ok(AtomicOutput { path: path.clone(), file: Target::Beside(BufWriter::new(file)) })
     }
 
-    /// Writes a whole file.
+    /// Checks that [`AtomicOutput::create`] would open the file, and leaves everything as it was.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicOutput::create`]. A device or a pipe is not opened, because its reader would see it end.
+    pub fn check(path: &Path, inputs: &Inputs) -> Result<(), DataError> {
+        let is_stream = std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
+        if is_stream { Ok(()) } else { AtomicOutput::create(path, inputs).map(drop) }
+    }
+
+    /// Writes a whole file, in a program that reads `inputs`.
     ///
     /// # Errors
     ///
     /// As [`AtomicOutput::create`] and [`AtomicOutput::commit`].
-    pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-        AtomicOutput::create(path)?.commit_with(bytes)
+    pub fn write_whole(path: &Path, inputs: &Inputs, bytes: &[u8]) -> Result<(), DataError> {
+        AtomicOutput::create(path, inputs)?.commit_with(bytes)
     }
 
     /// Writes this to the file, and puts it in its place.
@@ -105,18 +121,36 @@ impl AtomicOutput {
     }
 }
 
+/// Checks that files can be written into a folder, which need not be there yet, and leaves everything as it was.
+///
+/// # Errors
+///
+/// If it is a file, or neither it nor the folder in which it would be made can be written to.
+pub fn check_folder(path: &Path) -> Result<(), DataError> {
+    let parents = path.ancestors().filter(|parent| !parent.as_os_str().is_empty());
+    let there = parents.into_iter().find(|parent| parent.exists()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(there).map(drop).map_err(|source| DataError::Output {
+        path: path.to_owned(),
+        doing: "creating the folder",
+        source: without_path(source),
+    })
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn write_error(path: &Path, source: io::Error) -> DataError {
-    // `tempfile` adds the name of its file, which says nothing to a user: the system's own words are enough.
+    DataError::Output { path: path.to_owned(), doing: "writing the file", source: without_path(source) }
+}
+
+/// The error without the name of the file that `tempfile` adds, which says nothing to a user.
+fn without_path(source: io::Error) -> io::Error {
     let said = source.to_string();
-    let source = match said.split_once(" at path ") {
+    match said.split_once(" at path ") {
         Some((cause, _)) => io::Error::new(source.kind(), cause),
         None => source,
-    };
-    DataError::Output { path: path.to_owned(), doing: "writing the file", source }
+    }
 }
 
 impl Write for AtomicOutput {
@@ -132,5 +166,45 @@ impl Write for AtomicOutput {
             Target::Beside(file) => file.flush(),
             Target::Through(file) => file.flush(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        std::fs::write(&path, "before").unwrap();
+        let create = || AtomicOutput::create(&path, &Inputs::none()).unwrap();
+        let mut output = create();
+        output.write_all(b"after").unwrap();
+        drop(output);
+        AtomicOutput::check(&path, &Inputs::none()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        let mut output = create();
+        output.write_all(b"after").unwrap();
+        output.commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"after");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(AtomicOutput::create(&folder.path().join("no/such/folder.csv"), &Inputs::none()).is_err());
+    }
+
+    #[test]
+    fn an_input_is_not_replaced_and_a_folder_must_be_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        std::fs::write(&path, "mine").unwrap();
+        let inputs = Inputs::of([&path]);
+        for refused in [AtomicOutput::check(&path, &inputs), AtomicOutput::write_whole(&path, &inputs, b"x")] {
+            assert!(matches!(refused, Err(DataError::OverInput { .. })), "{refused:?}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        let below = |name: &str| check_folder(&folder.path().join(name));
+        assert!(below("").is_ok() && below("new/and/deeper").is_ok());
+        assert!(below("table.csv").is_err() && below("table.csv/x").is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

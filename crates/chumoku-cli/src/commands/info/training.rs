@@ -1,0 +1,43 @@
+//! The whole report of a training, from what its folder holds.
+
+use crate::commands::train::{classify, labels, score};
+use crate::{ExitCode, Usage};
+use chumoku::train::network_name;
+use chumoku::{ModelKind, TextClassifier, tr};
+use serde_json::Value;
+use std::io::{Write, stdout};
+use std::path::Path;
+
+/// Prints the report: of classes, labels and numbers from `metrics.json`, of other models the model card.
+pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
+    let missing = |name: &str, problem: String| {
+        let place = folder.join(name).display().to_string();
+        Usage(tr!(
+            "{place}: {problem}; expected what training writes there: train again, or see chumoku eval",
+            "{place}: {problem}。学習が書き出すファイルが必要です。学習をやり直すか、chumoku eval を使ってください"
+        ))
+    };
+    let read =
+        |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| missing(name, error.to_string()));
+    let kind = ModelKind::of(folder)?;
+    let noun = match kind {
+        ModelKind::Classifier => network_name(TextClassifier::load(folder)?.config().model.body.network()),
+        _ => "",
+    };
+    let told = match kind {
+        ModelKind::Classifier | ModelKind::Ngrams => {
+            let text = read("metrics.json")?;
+            let damaged = |error: serde_json::Error| missing("metrics.json", error.to_string());
+            let metrics: Value = serde_json::from_str(&text).map_err(damaged)?;
+            let report = match metrics["task"].as_str() {
+                Some("labels") => labels::report(&metrics, noun),
+                Some("score") => score::report(&metrics, noun),
+                _ => classify::report(&metrics, noun),
+            };
+            report.map_err(|error| missing("metrics.json", error.to_string()))?
+        }
+        _ => read("README.md")?,
+    };
+    write!(stdout().lock(), "{told}")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,189 @@
+//! Few rows: cross-validation chooses how a classifier is trained and joined, and says so.
+
+use crate::common::{Place, csv, sha256, tensors};
+use chumoku::{EmbedOptions, TextClassifier, TextEmbedder};
+use serde_json::{Value, json};
+
+const TELLING: [[&str; 3]; 2] = [["good", "great", "fine"], ["bad", "awful", "poor"]];
+const OTHER: [&str; 6] = ["film", "food", "room", "the", "was", "here"];
+
+/// Rows of two classes, each with a word that tells the class, among others.
+fn rows(from: usize, count: usize) -> String {
+    let of_row = |i: usize| {
+        let class = i % 2;
+        let other = |k: usize| OTHER[(i / 2 * (k + 3) + k * k + i / 5) % 6];
+        let text = format!("{} {} {} {} {i}", other(1), TELLING[class][i / 2 % 3], other(2), other(3));
+        (text, ["pos", "neg"][class].to_owned())
+    };
+    csv(&(from..from + count).map(of_row).collect::<Vec<_>>())
+}
+
+/// Files of few rows, and a tiny random encoder, `sentences`, that says how it makes vectors of texts.
+fn place() -> Place {
+    let place = Place::with_bert();
+    std::fs::create_dir_all(place.path("sentences/1_Pooling")).unwrap();
+    for entry in std::fs::read_dir(place.path("bert")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), place.path("sentences").join(entry.file_name())).unwrap();
+    }
+    let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].into_iter();
+    let words = words.chain(TELLING.into_iter().flatten()).chain(OTHER);
+    let words = words.collect::<Vec<_>>().join("\n");
+    ["bert", "sentences"].into_iter().for_each(|folder| place.write(&format!("{folder}/vocab.txt"), &words));
+    let module = |idx: usize, path: &str, kind: &str| json!({ "idx": idx, "name": idx.to_string(), "path": path, "type": format!("sentence_transformers.models.{kind}") });
+    let modules = json!([module(0, "", "Transformer"), module(1, "1_Pooling", "Pooling")]);
+    place.write("sentences/modules.json", modules.to_string());
+    let pooling = json!({ "word_embedding_dimension": 16, "pooling_mode_mean_tokens": true });
+    place.write("sentences/1_Pooling/config.json", pooling.to_string());
+    place.write("few.csv", rows(0, 60));
+    place.write("test.csv", rows(60, 40));
+    place
+}
+
+const TRAIN: [&str; 4] = ["train", "few.csv", "--test", "test.csv"];
+
+fn metrics(place: &Place, out: &str) -> Value {
+    place.json(&format!("{out}/metrics.json"))
+}
+
+#[test]
+fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
+    let place = place();
+    let run = |out: &str, threads: &str| {
+        place.run(&[&TRAIN[..], &["--out", out, "--epochs", "2", "--threads", threads]].concat()).ok()
+    };
+    let said = run("one", "1");
+    let told = said.stdout.replace('\n', " ");
+    assert!(told.contains("the n-grams decide almost alone, by cross-validation over 60 rows"), "{told}");
+    let found = metrics(&place, "one");
+    let choice = &found["choice"];
+    assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
+    // All rows judged, none but those of the test file was left out of training.
+    let rows = |part: &str| found["rows"][part].as_u64().unwrap();
+    assert_eq!(choice["rows"].as_u64(), Some(rows("train") + rows("valid")));
+    let [network, ngrams] = ["attention", "ngrams"].map(|half| found["blend"][half].as_f64().unwrap());
+    assert!(network < 0.12 * ngrams, "{}", found["blend"]);
+    assert_eq!(found["accuracy"], found["parts"]["ngrams"]["accuracy"]);
+    assert!(found["accuracy"].as_f64() > Some(0.9), "{}", found["accuracy"]);
+    assert!(found["valid"]["log_loss"].as_f64() < Some(0.6), "{}", found["valid"]);
+    run("two", "2");
+    for file in ["model.safetensors", "config.json"] {
+        assert_eq!(sha256(&place.path("one").join(file)), sha256(&place.path("two").join(file)), "{file}");
+    }
+    let japanese = [&TRAIN[..], &["--out", "three", "--epochs", "1", "--lang", "ja"]].concat();
+    let said = place.run(&japanese).ok().stdout;
+    assert!(said.contains("交差検証") && said.contains("ほぼ n-gram だけで判断します"), "{said}");
+}
+
+#[test]
+fn all_frozen_is_a_regression_that_was_solved() {
+    let place = place();
+    let frozen = |out: &str, more: &[&str]| {
+        let run = [&TRAIN[..], &["--from", "sentences", "--freeze", "all", "--out", out], more].concat();
+        place.run(&run).ok()
+    };
+    let said = frozen("one", &["--threads", "1"]);
+    for part in ["by cross-validation over 60 rows", "logistic regression on the encoder's vectors"] {
+        assert!(said.stdout.replace('\n', " ").contains(part), "{part}: {}", said.stdout);
+    }
+    // It takes no steps, so how many are asked for changes nothing; nor do threads.
+    frozen("two", &["--threads", "2", "--epochs", "3"]);
+    for file in ["model.safetensors", "config.json", "ngrams.safetensors"] {
+        assert_eq!(sha256(&place.path("one").join(file)), sha256(&place.path("two").join(file)), "{file}");
+    }
+    let (found, config) = (metrics(&place, "one"), place.json("one/config.json"));
+    assert_eq!((&found["steps"], &found["choice"]["taken"]), (&json!(0), &json!("regression")));
+    assert_eq!((&found["choice"]["accuracy"]["steps"], &config["chumoku"]["pooling"]), (&Value::Null, &json!("mean")));
+    let (before, after) =
+        (tensors(&place.path("bert/model.safetensors")), tensors(&place.path("one/model.safetensors")));
+    let is_kept = |name: &str| after.get(&format!("bert.{name}")) == before.get(name);
+    assert!(before.keys().filter(|name| !name.contains("pooler")).all(|name| is_kept(name)));
+    assert!(after.keys().all(|name| !name.contains("pooler")));
+
+    // At the solution the gradient of the loss, Σ (p − y) x, points against the weights, whose penalty it balances.
+    // Calibration then multiplies all scores by one number; the test finds it from the direction.
+    let embedder = TextEmbedder::load(&place.path("sentences"), None).unwrap();
+    let file = std::fs::read_to_string(place.path("few.csv")).unwrap();
+    let (texts, labels): (Vec<&str>, Vec<usize>) = file
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit_once(',').unwrap())
+        .map(|(text, label)| (text.trim_matches('"'), usize::from(label == "pos")))
+        .unzip();
+    let mut options = EmbedOptions::default();
+    options.normalize = Some(true);
+    // The last layer is given vectors whose mean square is 1: 16 numbers, so length 4.
+    let vectors = 4.0_f32 * embedder.embed(&texts, options).unwrap().vectors;
+    let model = TextClassifier::load(&place.path("one")).unwrap();
+    let named = |name: &str| {
+        let (_, _, range) = model.params().layout().iter().find(|(found, ..)| *found == name).unwrap();
+        model.params().values()[range].iter().map(|&x| f64::from(x)).collect::<Vec<f64>>()
+    };
+    let (weight, bias) = (named("head.weight"), named("head.bias"));
+    let width = vectors.ncols();
+    let cosine_at = |factor: f64| {
+        let mut gradient = vec![0.0; width];
+        for (x, &label) in vectors.rows().into_iter().zip(&labels) {
+            let z: Vec<f64> = (0..2)
+                .map(|k| bias[k] + x.iter().zip(&weight[k * width..]).map(|(&x, w)| f64::from(x) * w).sum::<f64>())
+                .collect();
+            let residual = 1.0 / (1.0 + (factor * (z[0] - z[1])).exp()) - label as f64;
+            gradient.iter_mut().zip(x).for_each(|(g, &x)| *g += residual * f64::from(x));
+        }
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let ours = &weight[width..];
+        dot(&gradient, ours) / (dot(&gradient, &gradient) * dot(ours, ours)).sqrt()
+    };
+    let best = (-60..60).map(|i| cosine_at((f64::from(i) * 0.05).exp())).fold(1.0, f64::min);
+    assert!(best < -0.99, "{best}");
+
+    // The folder answers as the model was scored, and is trained further.
+    let scored = place.run(&["eval", "one", "test.csv", "--json"]).ok().stdout;
+    let scored: Value = serde_json::from_str(&scored).unwrap();
+    assert_eq!(scored["accuracy"], found["accuracy"], "{scored}");
+    place.write("new.csv", rows(200, 40));
+    place.run(&["train", "new.csv", "--from", "one", "--epochs", "1", "--out", "further"]).ok();
+}
+
+#[test]
+fn from_an_encoder_of_sentences_both_ways_are_tried() {
+    let place = place();
+    let run = |from: &str, more: &[&str]| {
+        let out = format!("{from}{}", more.join(""));
+        let args = [&TRAIN[..], &["--from", from, "--out", &out, "--epochs", "2"], more].concat();
+        let said = place.run(&args).ok();
+        (said.stdout, metrics(&place, &out))
+    };
+    let (said, found) = run("sentences", &[]);
+    let choice = &found["choice"];
+    let [steps, regression] = ["steps", "regression"].map(|way| choice["accuracy"][way].as_f64().unwrap());
+    match choice["taken"].as_str().unwrap() {
+        "fine_tuning" => assert!(steps > regression, "{choice}"),
+        taken => assert_eq!(taken, "regression"),
+    }
+    for part in ["by cross-validation over 60 rows", "logistic regression", "fine-tuning", "n-grams"] {
+        assert!(said.replace('\n', " ").contains(part), "{part}: {said}");
+    }
+    // A small encoder that is none of sentences is fine-tuned, and so is one where that is asked for.
+    for (from, more) in [("bert", &[][..]), ("sentences", &["--freeze", "none"])] {
+        let (said, found) = run(from, more);
+        assert_eq!(found["choice"]["taken"], "fine_tuning");
+        assert_eq!(found["choice"]["accuracy"]["regression"], Value::Null);
+        assert!(said.contains("fine-tuning") && !said.contains("regression"), "{said}");
+    }
+}
+
+#[test]
+fn the_penalty_of_n_grams_alone_is_chosen_by_all_rows() {
+    let place = place();
+    for (out, threads) in [("one", "1"), ("two", "2")] {
+        place.run(&[&TRAIN[..], &["--model", "ngrams", "--out", out, "--threads", threads]].concat()).ok();
+    }
+    assert_eq!(sha256(&place.path("one/model.safetensors")), sha256(&place.path("two/model.safetensors")));
+    let found = metrics(&place, "one");
+    assert!([1.0, 4.0, 16.0, 64.0, 256.0].contains(&found["c"].as_f64().unwrap()), "{}", found["c"]);
+    // The threshold of an answer follows from all rows too, which the validation rows alone could not promise.
+    let config = place.json("one/config.json");
+    let judged = found["rows"]["train"].as_u64().unwrap() + found["rows"]["valid"].as_u64().unwrap();
+    assert_eq!(config["caution"]["rows"].as_u64().unwrap_or(judged), judged);
+}

@@ -1,0 +1,297 @@
+//! Outputs: checked before any work, never over what is read, and nothing of a run is left elsewhere.
+
+use crate::common::{Hold, Place, Run, csv, reviews};
+use chumoku::failpoint::VARIABLE;
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// A model with a film, an encoder, tensors, a table, a worked example and a shard: all that commands read.
+fn place() -> Place {
+    let place = Place::with_bert();
+    place.train_small("model", &["--epochs", "1", "--watch", "a fine day"]);
+    let tensor = || {
+        let bytes = [1f32, 0.0, 0.0, 1.0].map(f32::to_le_bytes).concat();
+        let bytes: &'static [u8] = bytes.leak();
+        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1, 1, 2, 2], bytes).unwrap()
+    };
+    let tensors = safetensors::serialize(["Q", "K", "V"].map(|name| (name, tensor())), None).unwrap();
+    place.write("in.safetensors", tensors);
+    place.write("table.csv", csv(&reviews(40)));
+    place.write("texts.txt", "a fine day\n");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/school.json");
+    fs::copy(example, place.path("example.json")).unwrap();
+    let shard = place.run(&["predict", "model", "--input", "table.csv", "--shard", "1/1"]).ok();
+    place.write("shard", shard.stdout);
+    place
+}
+
+#[test]
+fn no_command_writes_over_what_it_reads() {
+    let place = place();
+    fs::hard_link(place.path("table.csv"), place.path("hard.csv")).unwrap();
+    fs::hard_link(place.path("model/model.safetensors"), place.path("outside.safetensors")).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("model/config.json", place.path("soft.json")).unwrap();
+    let said = ["that is a file that is read; name another"];
+    let explain = |more: &[&'static str]| [&["explain", "model", "a fine day"], more].concat();
+    let mut commands = vec![
+        vec!["embed", "bert", "--input", "table.csv", "--out", "table.csv"],
+        vec!["embed", "bert", "--input", "table.csv", "--out", "hard.csv"],
+        vec!["embed", "bert", "good", "--out", "bert/model.safetensors"],
+        vec!["attend", "in.safetensors", "-o", "in.safetensors"],
+        vec!["trace", "--input", "example.json", "--out", "example.json"],
+        vec!["trace", "--model", "model", "--text", "fine", "--tokens", "--out", "model/config.json"],
+        vec!["position", "--model", "model", "--svg", "model/model.safetensors"],
+        vec!["position", "--model", "model", "--json", "outside.safetensors"],
+        vec!["film", "model", "--html", "model/log.jsonl"],
+        vec!["film", "model", "--json", "model/metrics.json"],
+        vec!["eval", "model", "table.csv", "--errors", "table.csv"],
+        vec!["eval", "model", "table.csv", "--svg", "model/README.md"],
+        vec!["explain", "model", "--errors", "table.csv", "--html", "hard.csv"],
+        vec!["explain", "model", "--faithfulness", "table.csv", "--json", "table.csv"],
+        explain(&["--html", "model/tokenizer.json"]),
+        explain(&["--compare-model", "bert", "--svg", "bert/vocab.txt"]),
+        vec!["export", "model", "-o", "model/checkpoints/../config.json"],
+        vec!["join", "shard", "--out", "shard"],
+    ];
+    for form in ["text", "md", "html", "latex", "json", "xlsx"] {
+        commands.push(vec![
+            "trace",
+            "--model",
+            "model",
+            "--text",
+            "fine",
+            "--format",
+            form,
+            "--out",
+            "model/config.json",
+        ]);
+    }
+    #[cfg(unix)]
+    commands.push(vec!["film", "model", "--svg", "soft.json"]);
+    for command in commands {
+        place.refuses(&command, &said);
+    }
+    // A table in the folder of the findings, and one that the shell opens.
+    fs::create_dir(place.path("findings")).unwrap();
+    place.copy(&place.path("model"), "other");
+    fs::copy(place.path("table.csv"), place.path("findings/doctor.csv")).unwrap();
+    place.refuses(&["doctor", "findings/doctor.csv", "--out", "findings", "--force"], &said);
+    #[cfg(target_os = "linux")]
+    {
+        let before = place.read("table.csv");
+        let run = place.shell("chumoku embed bert --out table.csv < table.csv");
+        assert_eq!((run.code, place.read("table.csv")), (2, before));
+        run.has_one_error(&said);
+    }
+    // Files of others may be replaced, as ever.
+    place.run(&["position", "--model", "model", "--json", "other/metrics.json"]).ok();
+    // Two outputs under one name would leave one of them.
+    place.refuses(&explain(&["--html", "page", "--json", "./page"]), &["page", "named for two files"]);
+}
+
+#[test]
+fn outputs_are_checked_before_inputs_are_read() {
+    let place = Place::new();
+    place.write("file", "mine");
+    let commands = [
+        "embed none x --out missing/x",
+        "trace --model none --text x --out missing/x",
+        "eval none none.csv --errors missing/x",
+        "eval none none.csv --pdf missing/x",
+        "predict none x --html missing/x",
+        "explain none x --svg missing/x",
+        "explain none --errors none.csv --html missing/x",
+        "export none -o missing/x",
+        "attend none.safetensors -o missing/x.safetensors",
+        "position --model none --png missing/x",
+        "film none --html missing/x",
+        "compare none.csv --svg missing/x",
+        "join none --out missing/x",
+        "doctor none.csv --out file/x",
+        "explain none --input none.txt --png file/x",
+        "train none.csv --out file/x",
+    ];
+    for command in commands {
+        let args: Vec<&str> = command.split(' ').collect();
+        let path = *args.last().unwrap();
+        let reason = if path.starts_with("file") { "Not a directory" } else { "No such file or directory" };
+        place.refuses(&args, &[path, reason]);
+    }
+    // The same of a run that would be lost.
+    place.train_small("model", &[]);
+    place.refuses(&["train", "none.csv", "--out", "model"], &["model", "finished model"]);
+}
+
+#[test]
+fn a_dash_is_standard_output_or_refused() {
+    let place = place();
+    let same = [
+        (vec!["trace", "--example", "school"], "--out"),
+        (vec!["embed", "bert", "good"], "--out"),
+        (vec!["join", "shard"], "--out"),
+    ];
+    for (args, flag) in same {
+        let plain = place.run(&args).ok();
+        let dashed = place.run(&[&args[..], &[flag, "-"]].concat()).ok();
+        assert_eq!(dashed.stdout, plain.stdout, "{args:?}");
+    }
+    for args in [&["explain", "model", "fine"][..], &["position"], &["film", "model"]] {
+        place.run(&[args, &["--json", "-"]].concat()).ok().json();
+    }
+    let refused = [
+        "explain model fine --html -",
+        "explain model fine --svg -",
+        "position --html -",
+        "film model --html -",
+        "predict model fine --html -",
+        "eval model table.csv --errors -",
+        "eval model table.csv --png -",
+        "export model -o -",
+        "attend in.safetensors -o -",
+        "compare table.csv --svg -",
+        "doctor table.csv --out -",
+        "train table.csv --out -",
+    ];
+    for command in refused {
+        let args: Vec<&str> = command.split(' ').collect();
+        let run = place.run(&args);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command}: {run:#?}");
+        run.has_one_error(&["expected the name of a file", "./-"]);
+    }
+    assert!(!place.path("-").exists());
+    place.run(&["position", "--json", "./-"]).ok();
+    assert!(place.path("-").exists());
+}
+
+/// Runs a command that finds no place for temporary files.
+fn without_temporary_folder(place: &Place, args: &[&str]) -> Run {
+    Run::of(place.command(args).env("TMPDIR", place.path("nowhere")).output().unwrap())
+}
+
+/// The work folders in a folder.
+fn work_folders(place: &Place, folder: &str) -> Vec<String> {
+    place.names(folder).into_iter().filter(|name| name.starts_with(".chumoku-work-")).collect()
+}
+
+#[test]
+fn what_training_needs_for_a_while_lies_beside_the_model() {
+    let place = Place::with_bert();
+    place.write("reviews.csv", csv(&reviews(60)));
+    let train = ["train", "reviews.csv", "--epochs", "1", "--out"];
+    let ways: [(&str, &[&str]); 4] = [
+        ("from", &["--from", "bert"]),
+        ("folds", &["--folds", "2"]),
+        ("ngram-folds", &["--folds", "2", "--model", "ngrams"]),
+        ("tune", &["--tune", "3", "--model", "ngrams"]),
+    ];
+    for (out, more) in ways {
+        let run = without_temporary_folder(&place, &[&train[..], &[out], more].concat()).ok();
+        assert!(place.path(out).join("config.json").exists(), "{run:#?}");
+        assert_eq!(work_folders(&place, out), [""; 0], "{out}");
+    }
+}
+
+#[test]
+fn what_a_kill_leaves_is_removed_by_the_next_run() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(60)));
+    let args = ["train", "reviews.csv", "--epochs", "2", "--folds", "2", "--out"];
+    place.run(&[&args[..], &["whole"]].concat()).ok();
+    for again in ["--resume", "--force"] {
+        let args = [&args[..], &["killed"]].concat();
+        let _ = fs::remove_dir_all(place.path("killed"));
+        assert!(place.is_killed_at("step:2", &args));
+        assert_eq!(work_folders(&place, "killed").len(), 1);
+        place.run_anew(&[&args[..], &[again]].concat()).ok();
+        assert_eq!(place.names("killed"), place.names("whole"), "{again}");
+        // So is one of a run that replaces a model.
+        assert!(place.is_killed_at("step:2", &[&args[..], &["--force"]].concat()));
+        assert_eq!(work_folders(&place, "killed/.chumoku-next").len(), 1);
+        place.run_anew(&[&args[..], &["--force"]].concat()).ok();
+        assert_eq!(place.names("killed"), place.names("whole"), "{again}");
+    }
+    // A comparison has a picture, and no model.
+    fs::create_dir(place.path("pictures")).unwrap();
+    let mut left = Vec::new();
+    for _ in 0..2 {
+        let mut command = place.command(&["compare", "reviews.csv", "--svg", "pictures/x.svg", "--epochs", "1"]);
+        command.env("TMPDIR", place.path("nowhere")).env(VARIABLE, "step:1=abort");
+        assert_eq!(Run::of(command.output().unwrap()).code, -1);
+        left.extend(work_folders(&place, "pictures"));
+    }
+    assert_eq!(work_folders(&place, "pictures"), left[1..], "{left:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn two_signals_at_once_are_one() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(100)));
+    let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
+    let hold = Hold::at("step:2");
+    let mut command = place.command(&args);
+    command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    assert!(hold.is_reached_by(&mut child));
+    let kill = |name: &str| {
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    };
+    // However slow this test is, they wait for the process and come to it at once.
+    ["-STOP", "-TERM", "-INT", "-CONT"].into_iter().for_each(kill);
+    let run = {
+        let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("stopping") {
+            assert_ne!(std::io::BufRead::read_line(&mut errors, &mut said).unwrap(), 0, "{said}");
+        }
+        hold.release();
+        std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
+        Run { stderr: said, ..Run::of(child.wait_with_output().unwrap()) }
+    };
+    assert_eq!(run.code, 130, "{run:#?}");
+    assert!(run.stderr.contains("continue with") && place.path("model/model.safetensors").exists(), "{run:#?}");
+    // The next run names the flag that continues it.
+    let words = ["model", "interrupted", "--resume", "--force"];
+    place.refuses(&args, &words);
+    place.run_anew(&[&args[..], &["--resume"]].concat()).ok();
+    place.refuses(&args, &["holds a finished model"]);
+    assert!(place.is_killed_at("evaluated:2", &[&args[..], &["--force"]].concat()));
+    place.refuses(&args, &["finished model", "unfinished run", "--resume"]);
+}
+
+#[test]
+fn a_run_that_cannot_write_its_model_names_the_way_on() {
+    let place = Place::new();
+    place.write("reviews.csv", csv(&reviews(60)));
+    let args = ["train", "reviews.csv", "--out", "model", "--epochs", "1"];
+    let hold = Hold::at("evaluated:1");
+    let mut command = place.command(&args);
+    command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    assert!(hold.is_reached_by(&mut child));
+    // A file now has the name of the folder that the model is written into.
+    place.write("model/.chumoku-staged", "mine");
+    hold.release();
+    let run = Run::of(child.wait_with_output().unwrap());
+    assert_ne!(run.code, 0);
+    run.has_one_error(&["what was trained is saved", "--resume", ".chumoku-staged"]);
+    fs::remove_file(place.path("model/.chumoku-staged")).unwrap();
+    place.run_anew(&[&args[..], &["--resume"]].concat()).ok();
+}
+
+#[test]
+fn a_run_that_is_another_is_told_what_differs() {
+    let place = Place::new();
+    place.train_small("model", &["--epochs", "2", "--seed", "5"]);
+    place.write("other.csv", csv(&reviews(101)));
+    fs::remove_file(place.path("model/model.safetensors")).unwrap();
+    let resume = |data: &str, epochs: &str, seed: &str, words: &[&str]| {
+        let args = ["train", data, "--out", "model", "--epochs", epochs, "--seed", seed, "--resume"];
+        place.refuses(&args, words);
+    };
+    resume("reviews.csv", "3", "5", &["epochs: 2 then, 3 now", "--force"]);
+    resume("reviews.csv", "2", "6", &["(seed: 5 then, 6 now)"]);
+    resume("other.csv", "3", "5", &["(other rows, epochs: 2 then, 3 now)"]);
+}

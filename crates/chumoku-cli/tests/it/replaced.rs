@@ -1,0 +1,265 @@
+//! A model that is replaced while a program reads its folder: what is read is one model, never a mixture of two.
+
+use crate::common::{Hold, Place, Run, csv, reviews};
+use crate::service::Server;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Stdio};
+
+/// Replaces the files of the model in `to` by those in `from` in the order of training: the configuration comes last.
+fn replace(place: &Place, from: &str, to: &str) {
+    let is_file = |name: &String| place.path(from).join(name).is_file() && !name.starts_with('.');
+    let mut names: Vec<String> = place.names(from).into_iter().filter(is_file).collect();
+    names.sort_by_key(|name| name == "config.json");
+    for name in place.names(to).iter().filter(|name| place.path(to).join(name).is_file() && !names.contains(name)) {
+        fs::remove_file(place.path(to).join(name)).unwrap();
+    }
+    for name in names {
+        let copy = place.path("copy");
+        fs::copy(place.path(from).join(&name), &copy).unwrap();
+        fs::rename(copy, place.path(to).join(name)).unwrap();
+    }
+}
+
+/// Starts a command that is held when it opens weights.
+fn held(place: &Place, args: &[&str], hold: &Hold) -> Child {
+    let mut command = place.command(args);
+    command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    assert!(
+        hold.is_reached_by(&mut child),
+        "{args:?} opens no weights: {:#?}",
+        Run::of(child.wait_with_output().unwrap())
+    );
+    child
+}
+
+/// Runs a command on the folder `model`, whose model `old` is replaced by `new` before the weights are opened for the
+/// `nth` time.
+fn run_while_replaced(place: &Place, args: &[&str], [old, new]: [&str; 2], nth: usize) -> Run {
+    let _ = fs::remove_dir_all(place.path("model"));
+    place.copy(&place.path(old), "model");
+    let hold = Hold::at(&format!("weights:{nth}"));
+    let child = held(place, args, &hold);
+    replace(place, new, "model");
+    hold.release();
+    Run::of(child.wait_with_output().unwrap())
+}
+
+/// Checks that each command tells what it tells of `new` alone when that takes the place of `old` while it reads, and
+/// something else of `old`.
+#[track_caller]
+fn check(place: &Place, commands: &[&[&str]], models: [&str; 2]) {
+    for args in commands {
+        let [before, after] = models.map(|name| {
+            let _ = fs::remove_dir_all(place.path("model"));
+            place.copy(&place.path(name), "model");
+            place.run_anew(args).ok().stdout
+        });
+        assert_ne!(before, after, "{args:?}");
+        let run = run_while_replaced(place, args, models, 1).ok();
+        assert_eq!(run.stdout, after, "{args:?}: {}", run.stderr);
+    }
+}
+
+/// Rows whose labels are called differently in two files of the same texts.
+fn two_classifiers(more: &[&str]) -> Place {
+    let place = Place::new();
+    let rows = reviews(60);
+    // In the order of their names the classes of the second file are those of the first the other way round.
+    let renamed = |label: &str| if label == "negative" { "yes" } else { "no" }.to_owned();
+    place.write("old.csv", csv(&rows));
+    place.write("new.csv", csv(&rows.into_iter().map(|(text, label)| (text, renamed(&label))).collect::<Vec<_>>()));
+    for name in ["old", "new"] {
+        let data = format!("{name}.csv");
+        place.run(&[&["train", &data, "--out", name], more].concat()).ok();
+    }
+    place
+}
+
+const TEXT: &str = "Slow, cold and not worth the money.";
+
+#[test]
+fn a_classifier_that_is_replaced_is_read_as_one() {
+    let place = two_classifiers(&["--epochs", "1"]);
+    let predict: &[&str] = &["predict", "model", "--json", TEXT];
+    check(
+        &place,
+        &[
+            predict,
+            &["explain", "model", TEXT, "--json", "-"],
+            &["info", "model", "--json"],
+            &["trace", "--model", "model", "--text", TEXT],
+        ],
+        ["old", "new"],
+    );
+    // By training itself, which replaces the model while a reader stands between configuration and weights.
+    let after = place.run_anew(predict).ok().stdout;
+    replace(&place, "old", "model");
+    let hold = Hold::at("weights");
+    let child = held(&place, predict, &hold);
+    place.run_anew(&["train", "new.csv", "--out", "model", "--force", "--epochs", "1"]).ok();
+    hold.release();
+    assert_eq!(Run::of(child.wait_with_output().unwrap()).ok().stdout, after);
+}
+
+#[test]
+fn rows_that_a_model_was_trained_on_are_counted_by_the_model_that_is_scored() {
+    let place = two_classifiers(&["--model", "ngrams"]);
+    // The second model has seen other texts: none of these.
+    let others = reviews(120).split_off(60).into_iter().map(|(text, _)| text);
+    let rows: Vec<_> = others.enumerate().map(|(i, text)| (text, ["no", "yes"][i % 2].to_owned())).collect();
+    place.write("others.csv", csv(&rows));
+    place.run(&["train", "others.csv", "--out", "other", "--model", "ngrams"]).ok();
+    let eval: &[&str] = &["eval", "model", "new.csv", "--json"];
+    check(&place, &[eval], ["new", "other"]);
+    let run = run_while_replaced(&place, eval, ["new", "other"], 1).ok();
+    assert_eq!(run.json()["rows_trained_on"], 0);
+}
+
+#[test]
+fn every_other_kind_that_is_replaced_is_read_as_one() {
+    let place = two_classifiers(&["--model", "ngrams"]);
+    check(&place, &[&["predict", "model", "--json", TEXT], &["explain", "model", TEXT, "--json", "-"]], ["old", "new"]);
+    // Taggers.
+    let sentence = |label: &str, i: usize| {
+        let (who, town) = (["Anna", "Ben", "Clara", "Emma"][i % 4], ["Oslo", "Rome", "Kyoto"][i / 4 % 3]);
+        format!("{who} B-{label}\nwaits O\nin O\n{town} B-town\n\n")
+    };
+    for (name, label) in [("old", "person"), ("new", "woman")] {
+        place.write("names.conll", (0..36).map(|i| sentence(label, i)).collect::<String>());
+        place.run(&["train", "names.conll", "--task", "tag", "--out", &format!("{name}-tagger")]).ok();
+    }
+    check(&place, &[&["predict", "model", "--json", "Anna waits in Rome"]], ["old-tagger", "new-tagger"]);
+    // Translators.
+    let rows = |word: &str| (0..60).map(|i| format!("number {i}\t{word} {i}\n")).collect::<String>();
+    for (name, word) in [("old", "nombre"), ("new", "zahl")] {
+        place.write("numbers.tsv", format!("source\ttarget\n{}", rows(word)));
+        let out = format!("{name}-translator");
+        place.run(&["train", "numbers.tsv", "--task", "translate", "--out", &out, "--epochs", "1"]).ok();
+    }
+    check(&place, &[&["translate", "model", "--json", "number 7"]], ["old-translator", "new-translator"]);
+    // Language models.
+    for (name, line) in [("old", "to be or not to be\n"), ("new", "all the world is a stage\n")] {
+        place.write("plays.txt", line.repeat(120));
+        place.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", &format!("{name}-lm")]).ok();
+    }
+    let generate: &[&str] = &["generate", "model", "the", "--max-tokens", "8"];
+    check(&place, &[generate], ["old-lm", "new-lm"]);
+}
+
+/// Encoders that were pretrained here, and classifiers that were made of one, are in the form of Hugging Face; the latter
+/// have two files of weights.
+#[test]
+fn models_in_the_form_of_hugging_face_that_are_replaced_are_read_as_one() {
+    let place = Place::with_bert();
+    for (name, labels) in [("old", ["neg", "pos"]), ("new", ["x", "a"])] {
+        let row = |i: usize| {
+            let word = ["bad", "good"][i % 2];
+            (format!("the {} was {word} {i}", ["film", "food"][i / 2 % 2]), labels[i % 2].to_owned())
+        };
+        place.write("data.csv", csv(&(0..80).map(row).collect::<Vec<_>>()));
+        place.run(&["train", "data.csv", "--from", "bert", "--out", name, "--epochs", "1"]).ok();
+        assert!(place.path(name).join("ngrams.safetensors").is_file());
+    }
+    let predict = ["predict", "model", "--json", "the film was good"];
+    check(&place, &[&predict], ["old", "new"]);
+    let after = place.run_anew(&predict).ok().stdout;
+    assert_eq!(run_while_replaced(&place, &predict, ["old", "new"], 2).ok().stdout, after);
+    for (name, word) in [("old", "film"), ("new", "food")] {
+        let row =
+            |i: usize| json!({ "text": format!("the {word} was {} on day {i}", ["good", "bad"][i % 2]) }).to_string();
+        place.write("texts.jsonl", (0..120).map(row).collect::<Vec<_>>().join("\n"));
+        let out = format!("{name}-encoder");
+        place.run(&["train", "texts.jsonl", "--task", "mlm", "--text", "text", "--out", &out, "--epochs", "1"]).ok();
+    }
+    check(&place, &[&["embed", "model", "the film was good"]], ["old-encoder", "new-encoder"]);
+}
+
+#[test]
+fn a_service_reads_one_model_at_its_start_and_when_it_reads_again() {
+    let place = two_classifiers(&["--model", "ngrams"]);
+    let asked = json!({ "inputs": TEXT, "full": true });
+    let answer = |name: &str| place.run_anew(&["predict", name, TEXT, "--json"]).ok().json();
+    let [old, new] = ["old", "new"].map(answer);
+    place.copy(&place.path("old"), "model");
+    // At the start.
+    let hold = Hold::at("weights");
+    let (name, value) = hold.variable();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| Server::with(&place, &["model"], &[(name, &value)]));
+        hold.is_reached();
+        replace(&place, "new", "model");
+        hold.release();
+        let mut server = server.join().unwrap();
+        assert_eq!(server.asks("/predict", &asked), new);
+        server.signal("TERM");
+        assert_eq!(server.ends(), 0);
+    });
+    // While it runs.
+    let hold = Hold::at("weights:2");
+    let mut server = Server::held(&place, &["model"], &hold);
+    assert_eq!(server.asks("/predict", &asked), new);
+    replace(&place, "old", "model");
+    server.signal("HUP");
+    hold.is_reached();
+    // Meanwhile the old model answers.
+    assert_eq!(server.asks("/predict", &asked), new);
+    replace(&place, "new", "model");
+    replace(&place, "old", "model");
+    hold.release();
+    server.hears("new model (ngrams)");
+    assert_eq!(server.asks("/predict", &asked), old);
+    server.signal("TERM");
+    assert_eq!(server.ends(), 0);
+}
+
+#[test]
+fn training_begins_from_one_model() {
+    let place = two_classifiers(&["--model", "ngrams"]);
+    let rows: Vec<_> = reviews(90).split_off(60).into_iter().map(|(text, _)| (text, "maybe".to_owned())).collect();
+    place.write("more.csv", csv(&rows));
+    let train = ["train", "more.csv", "--from", "model", "--old", "none", "--out", "further", "--force"];
+    let run = run_while_replaced(&place, &train, ["old", "new"], 1);
+    let labels = |folder: &str| place.json(&format!("{folder}/config.json"))["labels"].clone();
+    assert_eq!((run.ok().code, labels("further")), (0, json!(["maybe", "no", "yes"])));
+    // Later it is too late: the rows are those of the model that is gone.
+    let late = run_while_replaced(&place, &train, ["old", "new"], 2);
+    assert_eq!(late.code, 2, "{late:#?}");
+    late.has_one_error(&["model", "another that has taken its place"]);
+}
+
+#[test]
+fn a_folder_of_two_models_is_refused_in_both_languages() {
+    let place = two_classifiers(&["--model", "ngrams"]);
+    let mix = |with: &str| {
+        let _ = fs::remove_dir_all(place.path("model"));
+        place.copy(&place.path("old"), "model");
+        fs::copy(place.path(with).join("model.safetensors"), place.path("model/model.safetensors")).unwrap();
+    };
+    let predict = ["predict", "model", TEXT];
+    mix("new");
+    place.refuses(&predict, &["model.safetensors", "those of another", "copy the whole folder again"]);
+    place.refuses(&["predict", "model", TEXT, "--lang", "ja"], &["model.safetensors", "別のモデル", "コピーし直す"]);
+    // Without the id in one of the two files nothing is known, as in folders of older versions.
+    mix("old");
+    let mut config: Value = place.json("model/config.json");
+    let generation = config.as_object_mut().unwrap().remove("chumoku_generation").unwrap();
+    assert_eq!(generation.as_str().map(str::len), Some(32));
+    fs::File::create(place.path("model/config.json")).unwrap().write_all(config.to_string().as_bytes()).unwrap();
+    assert_eq!(place.run_anew(&predict).ok().stdout, place.run_anew(&["predict", "old", TEXT]).ok().stdout);
+}
+
+/// The id follows from the model: equal trainings make equal folders, and other data another id.
+#[test]
+fn equal_models_have_the_same_id() {
+    let place = two_classifiers(&["--model", "ngrams"]);
+    let id = |folder: &str| place.json(&format!("{folder}/config.json"))["chumoku_generation"].clone();
+    place.run_anew(&["train", "old.csv", "--out", "again", "--model", "ngrams"]).ok();
+    assert_eq!(id("again"), id("old"));
+    assert_ne!(id("new"), id("old"));
+    let bytes = fs::read(place.path("old/model.safetensors")).unwrap();
+    let (_, header) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    assert_eq!(header.metadata().as_ref().unwrap()["chumoku_generation"], id("old").as_str().unwrap());
+}

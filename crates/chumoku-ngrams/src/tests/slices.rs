@@ -1,0 +1,110 @@
+//! Texts that are read slice by slice, and columns that are packed, against those that are not.
+
+use super::super::amount::{Amount, bits_of_slices};
+use super::super::columns::{Columns, padded};
+use super::super::features::{Choice, count, features, features_of};
+use super::super::tokens::{NgramScheme, Slice};
+use super::super::vocabulary::CountedTexts;
+use super::super::{NgramConfig, NgramData, NgramModel, numbers_of};
+use super::plain_frequencies;
+use super::reading::WORDS;
+use chumoku_text::pair;
+use std::sync::atomic::AtomicBool;
+
+/// Texts that are read once for each slice of the hashes have the same columns as texts that are read once.
+#[test]
+fn slices_one_after_the_other_are_all_n_grams() {
+    let mut random = super::noise(4);
+    let mut word = || format!("w{} ", random.next().unwrap() % 900);
+    let texts: Vec<String> = (0..90).map(|_| (0..30).map(|_| word()).collect()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let pairs: Vec<String> = texts.iter().map(|text| pair::join(text, "w1 w2 w3")).collect();
+    let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
+    let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
+    for (texts, scheme) in [(&texts, scheme.clone()), (&pairs, NgramScheme { pairs: true, ..scheme })] {
+        let whole = CountedTexts::read(texts, &scheme, &|| false, &|_| ());
+        let all: Vec<Vec<(u64, u32)>> =
+            whole.texts().map(|(h, c)| h.iter().copied().zip(c.iter().copied()).collect()).collect();
+        for bits in [1, 3] {
+            let mut joined = vec![Vec::new(); texts.len()];
+            let mut parts = Vec::new();
+            for slice in Slice::all(bits) {
+                let counted = CountedTexts::read_slice(texts, &scheme, slice, &|| false, &|_| ());
+                for (row, (hashes, counts)) in counted.texts().enumerate() {
+                    joined[row].extend(hashes.iter().copied().zip(counts.iter().copied()));
+                }
+                parts.extend(count(&counted, 2));
+            }
+            assert_eq!(joined, all, "{bits} bits");
+            let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
+            let numbers = numbers_of(&labels);
+            let choice = Choice { at_least: 2, most: 700, relevance: 0.5, labels: &numbers, classes: 3, beside: 0 };
+            let (vocabulary, columns) = features_of(parts, &whole, &choice);
+            let (expected, of_whole) = features(&whole, &choice);
+            assert_eq!(vocabulary.hashes(), expected.hashes());
+            let a: Vec<f32> = (0..texts.len()).map(|row| row as f32 / 50.0).collect();
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5 * (1.0 + b.abs());
+            assert!(columns.weights(&a, 1, 1).iter().zip(&of_whole.weights(&a, 1, 1)).all(close));
+        }
+    }
+}
+
+/// Columns that are packed multiply as those that are not.
+#[test]
+fn packed_columns_multiply_as_plain_ones() {
+    let mut random = super::noise(5);
+    let mut word = || format!("w{} ", random.next().unwrap() % 300);
+    let texts: Vec<String> = (0..200).map(|_| (0..20).map(|_| word()).collect()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let scheme = NgramScheme { words: 3, ..WORDS };
+    let counted = CountedTexts::read(&texts, &scheme, &|| false, &|_| ());
+    let labels: Vec<u32> = (0..200).map(|row| row % 5).collect();
+    let numbers = numbers_of(&labels);
+    let choice = Choice { at_least: 1, most: usize::MAX, relevance: 0.5, labels: &numbers, classes: 5, beside: 0 };
+    let (vocabulary, columns) = features(&counted, &choice);
+    assert!(columns.is_packed(), "{} columns", columns.len());
+    // The rows of prediction, turned over, with no limit.
+    let rows = counted.rows(&vocabulary);
+    let (mut starts, mut of_column) = (vec![0], vec![Vec::new(); vocabulary.len()]);
+    for row in 0..texts.len() {
+        let (indices, values) = rows.row(row);
+        indices.iter().zip(values).for_each(|(&j, &value)| of_column[j as usize].push((row as u32, value)));
+    }
+    of_column.iter().for_each(|column| starts.push(starts.last().unwrap() + column.len()));
+    let (indices, values) = of_column.into_iter().flatten().unzip();
+    let plain = Columns::new(starts, indices, values, texts.len());
+    assert!(!plain.is_packed());
+    for outputs in [1, 5] {
+        let width = padded(outputs);
+        let mut a: Vec<f32> = (0..200 * width).map(|i| (i * 7 % 23) as f32 / 10.0 - 1.0).collect();
+        a.chunks_exact_mut(width).for_each(|row| row[outputs..].fill(0.0));
+        let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4 * (1.0 + b.abs());
+        assert!(columns.weights(&a, width, outputs).iter().zip(&plain.weights(&a, width, outputs)).all(close));
+        let multiply = |x: &Columns| {
+            let mut out = vec![f32::NAN; a.len()];
+            x.gram_times(&a, width, &mut out, &mut Vec::new());
+            out
+        };
+        assert!(multiply(&columns).iter().zip(&multiply(&plain)).all(close), "{outputs} outputs");
+    }
+}
+
+/// Training that reads texts slice by slice finds the model that it finds when it reads them once.
+#[test]
+fn training_by_slices_finds_the_same_model() {
+    let mut random = super::noise(6);
+    let mut word = |of: u64| format!("w{} ", random.next().unwrap() % 400 + 300 * of);
+    // Some 120,000 n-grams, more than are held at a time in tests; the fewer are held at once.
+    let texts: Vec<String> = (0..1_200).map(|row| (0..25).map(|_| word(row % 2)).collect()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let labels: Vec<u32> = (0..1_200).map(|row| row % 2).collect();
+    let valid = (&texts[1_000..], &labels[1_000..]);
+    let (texts, labels) = (&texts[..1_000], &labels[..1_000]);
+    let config = NgramConfig::default();
+    assert!(bits_of_slices(Amount::of(texts, &config.scheme, 2).ngrams) > 0);
+    let data = NgramData { texts, labels, num_classes: 2, valid: Some(valid), class_weights: None };
+    let model = NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {}).unwrap();
+    let features = plain_frequencies(texts, model.scheme()).values().filter(|&&texts| texts > 1).count();
+    assert_eq!(model.num_features(), features);
+    assert!(model.report().unwrap().valid_accuracy.unwrap() > 0.95, "{:?}", model.report());
+}

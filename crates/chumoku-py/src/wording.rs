@@ -1,0 +1,101 @@
+//! Messages of the library with parameters of Python in place of the command's flags.
+
+/// Phrases about flags and their wording in Python, replaced in this order.
+const PHRASES: &[(&str, &str)] = &[
+    ("; choose another --out, or replace it with --force", "; give another out"),
+    ("or start over with --force", "or give another out"),
+    ("start over with --force", "give another out"),
+    ("replace it with --force", "give another out"),
+    ("with a folder with --out", "with a folder as out"),
+    ("give a folder with --out", "give a folder as out"),
+    ("continue it with --resume", "continue it with resume=True"),
+    ("`chumoku train … --resume`", "fit with resume=True"),
+    ("`--resume` continues it", "fit with resume=True continues it"),
+    (" with --skip-bad-rows", ""),
+    ("train with --task labels to predict several", "give lists of labels as y to predict several"),
+    ("train with --task classify", "train a TextClassifier"),
+    ("--task score predicts", "TextRegressor predicts"),
+    ("give a file of them with --valid, or more rows", "give more rows"),
+    ("give --hierarchy none", "give hierarchy=\"none\""),
+    ("name another column with --label", "give another y"),
+    ("Name another column with --label", "Give another y"),
+    ("Name another with --label", "Give another y"),
+    ("name another with --label", "give another y"),
+    ("; does --label name the key or column that holds them?", ": give them as y"),
+    ("name the columns with --text", "give texts or pairs alike"),
+    ("try fewer passes with --epochs", "try fewer epochs"),
+];
+
+/// Flags whose parameter has another name.
+const PARAMETERS: &[(&str, &str)] = &[
+    ("from", "from_pretrained"),
+    ("weights", "class_weight"),
+    ("class-weights", "class_weight"),
+    ("set", "settings"),
+    ("label", "y"),
+    ("labels", "y"),
+    ("resume", "resume=True"),
+];
+
+/// Flags whose parameter has the same name.
+const ALIKE: &[&str] = &[
+    "abstain",
+    "columns",
+    "epochs",
+    "folds",
+    "freeze",
+    "hierarchy",
+    "lora",
+    "model",
+    "old",
+    "out",
+    "precision",
+    "prompt",
+    "seed",
+    "settings",
+    "text",
+    "tokens",
+    "tune",
+];
+
+/// Replaces flags in a message by parameters. Flags without a counterpart stay, and so do whole commands (`chumoku train --from X`).
+pub(crate) fn of_python(message: &str) -> String {
+    let mut message = message.to_owned();
+    for (of_command, of_python) in PHRASES {
+        message = message.replace(of_command, of_python);
+    }
+    let mut found = String::with_capacity(message.len());
+    let mut rest = message.as_str();
+    while let Some(at) = rest.find(COMMAND) {
+        let end = rest[at + 1..].find('`').map_or(rest.len(), |end| at + 1 + end);
+        replace_flags(&rest[..at], &mut found);
+        found.push_str(&rest[at..end]);
+        rest = &rest[end..];
+    }
+    replace_flags(rest, &mut found);
+    found
+}
+
+/// The beginning of a whole command in a message.
+const COMMAND: &str = "`chumoku ";
+
+fn replace_flags(text: &str, found: &mut String) {
+    let mut rest = text;
+    while let Some(at) = rest.find("--") {
+        let (before, flag) = rest.split_at(at);
+        let name = flag[2..].split(|c: char| !(c.is_ascii_lowercase() || c == '-')).next().unwrap_or("");
+        let is_flag = !before.ends_with(|c: char| c.is_alphanumeric() || c == '-') && !name.starts_with('-');
+        found.push_str(before);
+        match parameter(name).filter(|_| is_flag) {
+            Some(parameter) => found.push_str(parameter),
+            None => found.push_str(&flag[..2 + name.len()]),
+        }
+        rest = &flag[2 + name.len()..];
+    }
+    found.push_str(rest);
+}
+
+fn parameter(flag: &str) -> Option<&str> {
+    let named = PARAMETERS.iter().find(|(name, _)| *name == flag).map(|(_, parameter)| *parameter);
+    named.or_else(|| ALIKE.contains(&flag).then_some(flag))
+}

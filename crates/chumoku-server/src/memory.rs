@@ -1,0 +1,39 @@
+//! Returns free memory to the system after large requests and answers.
+
+use crate::service::Service;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Interval between looks at the resident memory.
+const OFTEN: Duration = Duration::from_secs(1);
+/// Longest time between trims of a service that is never idle.
+const LONGEST: Duration = Duration::from_secs(30);
+/// Least growth since the last trim that is worth another one.
+const WORTH: u64 = 16 << 20;
+
+/// Trims the allocator when the service is idle after it has grown, or from time to time if it is never idle. Runs for ever.
+pub(crate) async fn trim(service: Arc<Service>) {
+    let Some(mut least) = resident() else { return };
+    let mut last = Instant::now();
+    loop {
+        sleep(OFTEN).await;
+        let Some(now) = resident() else { return };
+        least = least.min(now);
+        if now - least < WORTH || service.is_busy() && last.elapsed() < LONGEST {
+            continue;
+        }
+        // Trimming hundreds of megabytes takes milliseconds.
+        let _ = tokio::task::spawn_blocking(chumoku_kernels::trim_memory).await;
+        service.metrics.trims.fetch_add(1, Relaxed);
+        (least, last) = (resident().unwrap_or(now), Instant::now());
+    }
+}
+
+/// Bytes of memory that the process holds, where the system tells.
+fn resident() -> Option<u64> {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    // The usual page; a larger one only makes trimming rarer.
+    Some(pages.split_whitespace().nth(1)?.parse::<u64>().ok()? << 12)
+}

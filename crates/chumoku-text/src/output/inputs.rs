@@ -1,0 +1,116 @@
+//! The files that a program reads.
+
+use crate::data::DataFiles;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders inside folders that are searched: a checkpoint of a trial in a model folder lies less deep.
+const DEEPEST: usize = 8;
+
+/// The files that a program reads, which no output may replace.
+///
+/// On Unix files are the same if device and inode are, so symbolic and hard links are seen through. Elsewhere canonical paths are
+/// compared, which sees through symbolic links.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    paths: Vec<PathBuf>,
+}
+
+impl Inputs {
+    /// No input at all.
+    #[must_use]
+    pub fn none() -> Inputs {
+        Inputs::default()
+    }
+
+    /// The files of these paths: each a file, two parallel files as `a.ja,a.en`, or a folder with every file in it.
+    pub fn of<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Inputs {
+        let mut inputs = Inputs::none();
+        paths.into_iter().for_each(|path| inputs.add(path.as_ref()));
+        inputs
+    }
+
+    /// Adds the files of a path.
+    pub fn add(&mut self, path: &Path) {
+        match DataFiles::of_argument(path) {
+            DataFiles::One(path) => self.paths.push(path),
+            DataFiles::Parallel { source, target } => self.paths.extend([source, target]),
+        }
+    }
+
+    /// Tells whether writing to `output` would replace an input.
+    #[must_use]
+    pub fn contains(&self, output: &Path) -> bool {
+        let Some(output) = FileId::of(output) else { return false };
+        self.paths.iter().any(|path| holds(path, &output, DEEPEST))
+    }
+}
+
+/// Tells whether a path is the file, or a folder that holds it.
+fn holds(path: &Path, file: &FileId, deepest: usize) -> bool {
+    if path.is_dir() {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        return deepest > 0 && entries.into_iter().any(|entry| holds(&entry.path(), file, deepest - 1));
+    }
+    FileId::of(path).as_ref() == Some(file)
+}
+
+/// A file, whatever name it goes by.
+#[derive(Debug, PartialEq, Eq)]
+struct FileId(#[cfg(unix)] [u64; 2], #[cfg(not(unix))] PathBuf);
+
+impl FileId {
+    /// The file that a path leads to. None where there is none, and for devices and pipes, which writing does not replace.
+    #[cfg(unix)]
+    fn of(path: &Path) -> Option<FileId> {
+        use std::os::unix::fs::MetadataExt;
+        let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(FileId([found.dev(), found.ino()]))
+    }
+
+    #[cfg(not(unix))]
+    fn of(path: &Path) -> Option<FileId> {
+        path.canonicalize().ok().filter(|path| path.is_file()).map(FileId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_folders_and_pairs_are_known_by_every_name() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::create_dir_all(at("model/checkpoints/step-1")).unwrap();
+        for name in
+            ["table.csv", "a.ja", "a.en", "other", "model/config.json", "model/checkpoints/step-1/state", "blob"]
+        {
+            fs::write(at(name), "x").unwrap();
+        }
+        fs::hard_link(at("table.csv"), at("hard")).unwrap();
+        fs::hard_link(at("model/config.json"), at("outside.json")).unwrap();
+        let mut expected = vec!["table.csv", "hard", "a.ja", "a.en", "model/config.json", "outside.json"];
+        expected.extend(["model/../table.csv", "model/checkpoints/step-1/state"]);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::symlink;
+            symlink("table.csv", at("soft")).unwrap();
+            // As the folders of a download cache are: the model's file is a link.
+            symlink("../blob", at("model/model.safetensors")).unwrap();
+            // Links that lead back end the search nowhere.
+            symlink(".", at("model/again")).unwrap();
+            symlink("nowhere", at("dangling")).unwrap();
+            expected.extend(["soft", "blob"]);
+        }
+        let pair = format!("{},{}", at("a.ja").display(), at("a.en").display());
+        let inputs = Inputs::of([at("table.csv"), at("model"), pair.into(), at("missing")]);
+        for name in expected {
+            assert!(inputs.contains(&at(name)), "{name}");
+        }
+        for name in ["other", "missing", "new", "model/new", "model", "dangling"] {
+            assert!(!inputs.contains(&at(name)), "{name}");
+        }
+        assert!(!inputs.contains(Path::new("/dev/null")) && !Inputs::none().contains(&at("table.csv")));
+    }
+}

@@ -1,0 +1,146 @@
+//! False alarms: labels that differ from what the models say because the models are wrong.
+//!
+//! Wrong labels are about as frequent among rows of which the models are sure as among others. The models' own errors are
+//! not: they become rarer the surer the models are. So the share of labels that differ among the surest rows is taken for
+//! the share of wrong labels everywhere. Where more labels differ, the rest are errors of the models. For a row of which
+//! so many like it differ, the chance of a false alarm is 1 − (share of wrong labels) / (share that differs).
+
+use crate::sorting;
+
+/// The surest rows: one part of so many, and at least as many rows.
+const SUREST: [usize; 2] = [10, 50];
+
+/// Rows of about the same confidence.
+struct Block {
+    rows: f64,
+    differ: f64,
+}
+
+impl Block {
+    fn share(&self) -> f64 {
+        self.differ / self.rows
+    }
+}
+
+/// The chance of a false alarm for each row, from how sure the models are of it and whether its label differs from their
+/// answer.
+///
+/// The share that differs is a monotone function of the confidence, fitted by pooling adjacent violators (Ayer et al. 1955).
+pub(super) fn chances(rows: &[(f32, bool)]) -> Vec<f64> {
+    let order = sorting::indices(rows.len(), &|a, b| rows[b].0.total_cmp(&rows[a].0));
+    // Rows of equal confidence are one block, so that their order does not matter.
+    let mut ties: Vec<Block> = Vec::new();
+    let mut tie_of = vec![0; rows.len()];
+    for (place, &row) in order.iter().enumerate() {
+        if place == 0 || rows[order[place - 1]].0 != rows[row].0 {
+            ties.push(Block { rows: 0.0, differ: 0.0 });
+        }
+        tie_of[row] = ties.len() - 1;
+        let tie = &mut ties[tie_of[row]];
+        tie.rows += 1.0;
+        tie.differ += f64::from(u8::from(rows[row].1));
+    }
+    let wrong = share_of_wrong_labels(&ties, rows.len());
+    let mut pooled: Vec<(Block, usize)> = Vec::new();
+    for tie in ties {
+        let mut block = (tie, 1);
+        while let Some((last, count)) = pooled.pop_if(|(last, _)| last.share() >= block.0.share()) {
+            block = (Block { rows: last.rows + block.0.rows, differ: last.differ + block.0.differ }, block.1 + count);
+        }
+        pooled.push(block);
+    }
+    let chance = |share: f64| if share > 0.0 { (1.0 - wrong / share).max(0.0) } else { 0.0 };
+    let of_ties: Vec<f64> =
+        pooled.iter().flat_map(|(block, count)| std::iter::repeat_n(chance(block.share()), *count)).collect();
+    tie_of.into_iter().map(|tie| of_ties[tie]).collect()
+}
+
+/// The share of wrong labels: what differs among the surest rows, less one standard error.
+///
+/// Twice as many rows are taken for the surest as long as labels differ about as often among the new ones: where the models
+/// err hardly at all, what differs does not depend on how sure they are.
+fn share_of_wrong_labels(ties: &[Block], rows: usize) -> f64 {
+    let mut surest = (rows / SUREST[0]).max(SUREST[1]).min(rows);
+    let error = |differ: f64, rows: f64| (differ * (1.0 - differ) / rows.max(1.0)).sqrt();
+    // One imaginary row that differs: none of fifty does not prove that none does.
+    let share = |differ: f64, rows: f64| (differ + 1.0) / (rows + 1.0);
+    while 2 * surest <= rows {
+        let n = surest as f64;
+        let [first, both] = [surest, 2 * surest].map(|rows| differing(ties, rows));
+        let [before, behind] = [share(first, n), share(both - first, n)];
+        if behind - before > error(before, n).hypot(error(behind, n)) {
+            break;
+        }
+        surest *= 2;
+    }
+    let n = surest as f64;
+    let found = share(differing(ties, surest), n);
+    (found - error(found, n)).max(1.0 / (n + 1.0))
+}
+
+/// How many of so many of the surest rows have labels that differ; of rows of equal confidence, their part.
+fn differing(ties: &[Block], rows: usize) -> f64 {
+    let (mut left, mut differ) = (rows as f64, 0.0);
+    for tie in ties {
+        let taken = tie.rows.min(left);
+        differ += tie.share() * taken;
+        left -= taken;
+    }
+    differ
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    /// Rows with `noise` of wrong labels, judged by models that are right with the confidence they have, which is at least
+    /// `least`. What a row is: its confidence, whether its label differs, and whether the label is wrong.
+    fn rows(n: u64, least: f32, noise: f32) -> Vec<(f32, bool, bool)> {
+        let random = Philox::new(3, 1);
+        let row = |i: u64| {
+            let confidence = least + (1.0 - least) * random.uniform(3 * i);
+            let (is_right, is_wrong) = (random.uniform(3 * i + 1) < confidence, random.uniform(3 * i + 2) < noise);
+            (confidence, is_right == is_wrong, is_wrong)
+        };
+        (0..n).map(row).collect()
+    }
+
+    /// Expected and true false alarms among the labels that differ, and how many differ.
+    fn alarms(rows: &[(f32, bool, bool)]) -> [f64; 3] {
+        let told: Vec<(f32, bool)> = rows.iter().map(|row| (row.0, row.1)).collect();
+        let expected = chances(&told).iter().zip(rows).filter(|(_, row)| row.1).map(|(chance, _)| chance).sum();
+        let of = |counts: &dyn Fn(&&(f32, bool, bool)) -> bool| rows.iter().filter(counts).count() as f64;
+        [expected, of(&|row| row.1 && !row.2), of(&|row| row.1)]
+    }
+
+    #[test]
+    fn false_alarms_are_about_as_many_as_expected() {
+        // A weak judge of right labels: all are.
+        let [expected, truth, differ] = alarms(&rows(2000, 0.5, 0.0));
+        assert!(truth == differ && expected > 0.88 * differ, "{expected} of {differ}");
+        // A strong one of labels of which one in twenty is wrong: hardly any.
+        let [expected, truth, differ] = alarms(&rows(2000, 0.99, 0.05));
+        assert!(truth < 0.2 * differ && expected < 0.35 * differ, "{expected} of {differ}, {truth}");
+        // A weak one of such labels.
+        let [expected, truth, _] = alarms(&rows(5000, 0.5, 0.05));
+        assert!((expected - truth).abs() < 0.2 * truth, "{expected} for {truth}");
+    }
+
+    #[test]
+    fn the_order_of_rows_does_not_matter() {
+        let mut told: Vec<(f32, bool)> =
+            rows(300, 0.5, 0.1).iter().map(|row| ((10.0 * row.0).round() / 10.0, row.1)).collect();
+        let of = |told: &[(f32, bool)]| {
+            let mut found: Vec<(u32, u64)> =
+                chances(told).iter().zip(told).map(|(chance, row)| (row.0.to_bits(), chance.to_bits())).collect();
+            found.sort_unstable();
+            found
+        };
+        let found = of(&told);
+        told.reverse();
+        assert_eq!(of(&told), found);
+        assert!(chances(&[]).is_empty());
+        assert_eq!(chances(&[(0.9, false)]), [0.0]);
+    }
+}

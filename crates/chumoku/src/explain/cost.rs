@@ -1,0 +1,162 @@
+//! Estimates the cost of an explanation before it is computed, so that a service can refuse expensive ones.
+
+use super::attribution::Method;
+use super::recorded::Reading;
+use crate::count::CountConfig;
+use crate::text::{windows, words_of};
+use crate::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator};
+
+/// Estimated cost of an explanation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExplainCost {
+    /// Multiply-adds of all passes of the network. N-gram features count as multiply-adds that take the same time.
+    pub multiply_adds: u128,
+    /// Numbers in the explanation: attention weights above all.
+    pub numbers: u128,
+}
+
+/// Cost of the n-grams of one byte, in multiply-adds that take the same time.
+const NGRAMS_OF_BYTE: u128 = 1000;
+/// Passes of the deletion and insertion curves: eight orders of words, twenty steps, both curves, half of the text on average.
+const CURVES: usize = 8 * 20;
+/// Passes of integrated gradients: eight points of each of 32 parts of the path, backward twice as long as forward.
+const INTEGRATED: usize = 8 * 32 * 3;
+/// Hypotheses of a translation that is not given.
+const BEAM: usize = 5;
+
+/// Multiply-adds of `count` passes over `tokens` tokens each. 0 for a network without layers, which has no explanation.
+fn passes(of: CountConfig, count: usize, tokens: usize) -> u128 {
+    let sizes = CountConfig { batch: count.max(1), length: tokens.max(1), ..of };
+    sizes.count().map_or(0, |counted| counted.multiply_adds)
+}
+
+/// Numbers in an explanation: attention between words, arrays derived from it, and queries and keys of tokens.
+fn shown([layers, heads]: [usize; 2], words: usize, [tokens, width]: [usize; 2]) -> u128 {
+    let [layers, heads, words, tokens, width] = [layers, heads, words, tokens, width].map(|size| size as u128);
+    layers * (2 * heads + 1) * words * words + 2 * layers * tokens * width
+}
+
+/// Cost of reading the n-grams of a text once for each of its words.
+fn ngrams(words: usize, bytes: usize) -> u128 {
+    NGRAMS_OF_BYTE * (words + 1) as u128 * bytes as u128
+}
+
+impl TextClassifier {
+    /// The cost of [`TextClassifier::explain_by`] and [`TextClassifier::curves`] for a text.
+    ///
+    /// # Errors
+    /// If the text cannot be read as tokens.
+    pub fn explain_cost(&self, text: &str, method: Method) -> Result<ExplainCost> {
+        let own = self.text_of(text);
+        let encoded = self.tokenizer.encode(own)?;
+        let words = words_of(own, &encoded).len();
+        let windows = windows(encoded.ids.len(), self.window());
+        let longest = windows.iter().map(|window| window.len()).max().unwrap_or(0) + self.tokenizer.frame().len();
+        let [layers, heads, width] =
+            self.config.model.body.transformer().map_or([0; 3], |c| [c.num_layers, c.num_heads, c.d_model]);
+        let of_words = match method {
+            Method::LeaveOneOut => words + windows.len(),
+            Method::IntegratedGradients => INTEGRATED * windows.len(),
+        };
+        // Each of these reads the whole text.
+        let whole = 2 + self.config.columns().len() + layers * heads + CURVES;
+        let of_network = CountConfig::of_classifier(&self.config.model);
+        let multiply_adds = passes(of_network, of_words + whole * windows.len(), longest);
+        let of_ngrams = if self.has_ngrams() { ngrams(words + whole, own.len()) } else { 0 };
+        let shown_words = words.min(longest) + self.tokenizer.frame().len();
+        let of_heads = 2 * (layers * heads * self.labels().len()) as u128;
+        let numbers = shown([layers, heads], shown_words, [longest, width]) + of_heads + words as u128;
+        Ok(ExplainCost { multiply_adds: multiply_adds + of_ngrams, numbers })
+    }
+}
+
+impl NgramClassifier {
+    /// The cost of [`NgramClassifier::explain`] for a text.
+    #[must_use]
+    pub fn explain_cost(&self, text: &str) -> ExplainCost {
+        let words = crate::ngram::words(self.ngrams.scheme().text_of(text)).len();
+        ExplainCost { multiply_adds: ngrams(words + self.columns().len(), text.len()), numbers: words as u128 }
+    }
+}
+
+impl TextGenerator {
+    /// The cost of [`TextGenerator::explain`] for a text.
+    ///
+    /// # Errors
+    /// If the text cannot be read as tokens.
+    pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
+        let encoded = self.tokenizer.encode(text)?;
+        let encoder = &self.config.model.encoder;
+        let [layers, heads, width] = [encoder.num_layers, encoder.num_heads, encoder.d_model];
+        let tokens = encoded.ids.len().min(self.config.model.max_length);
+        let words = words_of(text, &encoded).len().min(tokens);
+        let count = words + layers * heads + 2;
+        let multiply_adds = passes(CountConfig::of_language_model(&self.config.model), count, tokens);
+        Ok(ExplainCost { multiply_adds, numbers: shown([layers, heads], words + 1, [tokens, width]) })
+    }
+}
+
+impl TextEmbedder {
+    /// The cost of [`TextEmbedder::explain`] for a text.
+    ///
+    /// # Errors
+    /// If the text cannot be read as tokens.
+    pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
+        let tokens = self.tokenizer().encode(&self.as_given(text)?, self.limit())?.ids.len();
+        let encoder = &self.model().config().encoder;
+        let [layers, heads, width] = [encoder.num_layers, encoder.num_heads, encoder.d_model];
+        // A word has a token at least.
+        let count = tokens + layers * heads + 3;
+        let multiply_adds = passes(CountConfig::of_text_encoder(self.model().config()), count, tokens);
+        Ok(ExplainCost { multiply_adds, numbers: shown([layers, heads], tokens, [tokens, width]) })
+    }
+}
+
+impl TextTranslator {
+    /// The cost of [`TextTranslator::explain`] for a source and, if it is given, its translation.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens.
+    pub fn explain_cost(&self, source: &str, target: Option<&str>) -> Result<ExplainCost> {
+        let (ids, _) = self.read(source)?;
+        let written = match target {
+            Some(target) => self.tokenizers.target.encode(target)?.ids.len().min(self.config.model.max_length),
+            None => self.limit(ids.len()),
+        };
+        let [layers, heads] = [self.config.model.num_decoder_layers, self.config.model.decoder_num_heads()];
+        // One pass for each word and head, and a beam search for each head.
+        let count = ids.len() + (layers * heads + 1) * (1 + BEAM);
+        let sizes = CountConfig::of_translator(&self.config.model);
+        let sizes = CountConfig { target_length: Some(written + 1), ..sizes };
+        let pairs = (ids.len() * (written + 1)) as u128;
+        let numbers = ((layers * heads + 1) as u128) * pairs + (layers * heads * (written + 1)) as u128;
+        Ok(ExplainCost { multiply_adds: passes(sizes, count, ids.len()), numbers })
+    }
+}
+
+impl TextTagger {
+    /// The cost of [`TextTagger::explain`] for a text.
+    ///
+    /// # Errors
+    /// If the text cannot be read as tokens.
+    pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
+        /// Features of a unit, about.
+        const FEATURES: u128 = 40;
+        let units = self.config.unit.cut(text).len() as u128;
+        let labels = self.tags().count() as u128;
+        // Each hidden word costs the label scores of all units, and forward–backward sums over label pairs.
+        let of_crf = units * units * labels * (FEATURES + 4 * labels) * if self.has_network() { 3 } else { 1 };
+        let of_network = match &self.network {
+            None => 0,
+            Some(network) => {
+                let read = Reading::of(text, &network.tokenizer, network.config.max_tokens)?;
+                let windows = read.tokens_of_text.div_ceil(network.config.max_tokens.div_ceil(2)).max(1);
+                // Windows overlap by half, so that a word stands in two of them.
+                let count = windows + read.tokens_of_text * if windows > 1 { 2 } else { 1 };
+                passes(CountConfig::of_text_encoder(&network.config.model.encoder), count, read.ids.len())
+            }
+        };
+        Ok(ExplainCost { multiply_adds: of_crf + of_network, numbers: units })
+    }
+}

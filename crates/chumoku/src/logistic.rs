@@ -1,0 +1,457 @@
+//! Multinomial logistic regression on dense vectors, with an L2 penalty, solved to the end.
+//!
+//! f(W, b) = C Σᵢ cᵢ · (−ln pᵢ,yᵢ) + ½ ρ ‖W‖² + ½ ε ‖b‖²,   pᵢ = softmax(W xᵢ + b)
+//!
+//! C counts as in scikit-learn's `LogisticRegression`: ρ is 1, and 2 where there are two classes, for which scikit-learn
+//! penalizes the one difference of their weights. ε is tiny, so that a class without rows keeps a finite bias.
+//!
+//! The minimum is found by L-BFGS (Liu & Nocedal, "On the limited memory BFGS method for large scale optimization", 1989)
+//! in double precision. Rows are added up in blocks whose borders depend on their number alone, so the same rows give the
+//! same bits for any number of threads.
+
+use crate::{Error, Result};
+use chumoku_kernels::parallel;
+use chumoku_nn::probability::log_softmax;
+use ndarray::{Array1, Array2, ArrayView2, Axis, Slice};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// ε above.
+const BIAS_RIDGE: f64 = 1e-6;
+/// Norm of the gradient at the solution, relative to its norm where all weights are 0.
+const TOLERANCE: f64 = 1e-6;
+/// The same where values of C are compared.
+const ROUGH_TOLERANCE: f64 = 1e-4;
+/// Values of C that are tried beyond the best one.
+const BEYOND: usize = 2;
+const MOST_STEPS: usize = 2000;
+/// Steps that L-BFGS remembers.
+const MEMORY: usize = 20;
+/// Share of the fall which the slope promises that a step must keep (Armijo's rule).
+const ARMIJO: f64 = 1e-4;
+const MOST_HALVINGS: usize = 40;
+/// Blocks of rows, at most: each holds a gradient while it is added up.
+const MOST_BLOCKS: usize = 32;
+const ROWS_PER_BLOCK: usize = 128;
+
+/// Values of C to choose from: those of scikit-learn's `LogisticRegressionCV`, 10⁻⁴ to 10⁴ in ten equal steps.
+const GRID: [f64; 10] = [
+    1e-4,
+    7.742_636_826_811_27e-4,
+    5.994_842_503_189_41e-3,
+    4.641_588_833_612_78e-2,
+    3.593_813_663_804_63e-1,
+    2.782_559_402_207_13,
+    2.154_434_690_031_88e1,
+    1.668_100_537_200_06e2,
+    1.291_549_665_014_88e3,
+    1e4,
+];
+
+/// The C that is usual for vectors of length 1.
+const USUAL_C: f64 = 3.0;
+/// Nats that held-out rows must gain before they justify a C that differs by a factor of 10. Chosen, like [`USUAL_C`], on
+/// draws of 8 to 64 rows a class from four data sets.
+const PULL: f64 = 3.0;
+/// Logarithms of the least and the largest factor by which scores are calibrated.
+const LOG_SCALES: [f64; 2] = [-3.0, 5.0];
+
+/// Rows to learn from.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    /// (rows, width)
+    pub(crate) vectors: ArrayView2<'a, f32>,
+    pub(crate) labels: &'a [u32],
+    pub(crate) classes: usize,
+    /// How much a row of each class counts; 1 if absent.
+    pub(crate) class_weights: Option<&'a [f32]>,
+}
+
+/// A solution.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Regression {
+    /// W: (classes, width).
+    pub(crate) weight: Array2<f64>,
+    /// b: (classes,).
+    pub(crate) bias: Array1<f64>,
+}
+
+/// A value of C that was chosen by rows that had no part in the weights.
+pub(crate) struct Chosen {
+    pub(crate) c: f64,
+    /// The factor on scores that calibrates the probabilities of the held-out rows.
+    pub(crate) scale: f64,
+    /// The logarithm of each class's probability, of each held-out row.
+    pub(crate) log_p: Vec<Vec<f32>>,
+}
+
+impl Regression {
+    fn zero(rows: &Rows<'_>) -> Regression {
+        let (classes, width) = (rows.classes, rows.vectors.ncols());
+        Regression { weight: Array2::zeros((classes, width)), bias: Array1::zeros(classes) }
+    }
+
+    /// Minimizes the objective.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub(crate) fn fit(rows: &Rows<'_>, c: f64, stop: &AtomicBool) -> Result<Regression> {
+        Regression::solve(rows, c, None, (TOLERANCE, stop))
+    }
+
+    /// Minimizes the objective from `start`, or from 0, until the relative gradient is that small.
+    fn solve(
+        rows: &Rows<'_>,
+        c: f64,
+        start: Option<&Regression>,
+        (tolerance, stop): (f64, &AtomicBool),
+    ) -> Result<Regression> {
+        let zero = Regression::zero(rows);
+        let enough = tolerance * norm(&rows.objective(&zero.flat(), c).1);
+        let mut at = start.unwrap_or(&zero).flat();
+        let (mut value, mut gradient) = rows.objective(&at, c);
+        let mut past: Vec<Step> = Vec::new();
+        for _ in 0..MOST_STEPS {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            if norm(&gradient) <= enough {
+                break;
+            }
+            let mut direction = Step::direction(&past, &gradient);
+            let mut slope = direction.dot(&gradient);
+            if slope >= 0.0 {
+                past.clear();
+                direction = -&gradient;
+                slope = direction.dot(&gradient);
+            }
+            // Without a memory of curvature the first length is a guess.
+            let mut length = if past.is_empty() { (1.0 / norm(&gradient)).min(1.0) } else { 1.0 };
+            let mut next = None;
+            for _ in 0..MOST_HALVINGS {
+                let tried = &at + &(length * &direction);
+                let (new_value, new_gradient) = rows.objective(&tried, c);
+                if new_value <= value + ARMIJO * length * slope {
+                    next = Some((tried, new_value, new_gradient));
+                    break;
+                }
+                length *= 0.5;
+            }
+            // Double precision knows no better point.
+            let Some((moved, new_value, new_gradient)) = next else { break };
+            past.extend(Step::of(&moved - &at, &new_gradient - &gradient));
+            if past.len() > MEMORY {
+                past.remove(0);
+            }
+            (at, value, gradient) = (moved, new_value, new_gradient);
+        }
+        Ok(Regression::of_flat(&at, rows.classes))
+    }
+
+    /// Chooses C by the log-loss of held-out rows: of each split, rows to learn from and rows to judge by.
+    ///
+    /// The loss is that of calibrated probabilities, or a weak penalty would win because its scores are larger. A pull
+    /// towards [`USUAL_C`] decides where the rows are too few to. The result has the log-probabilities of the rows that are judged, in the order of the splits.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub(crate) fn choose(rows: &Rows<'_>, splits: &[[Vec<usize>; 2]], stop: &AtomicBool) -> Result<Chosen> {
+        let parts: Vec<_> = splits
+            .iter()
+            .map(|[learned, judged]| {
+                let labels: Vec<u32> = learned.iter().map(|&row| rows.labels[row]).collect();
+                (rows.vectors.select(Axis(0), learned), labels, rows.vectors.select(Axis(0), judged))
+            })
+            .collect();
+        let labels: Vec<u32> = splits.iter().flat_map(|[_, judged]| judged).map(|&row| rows.labels[row]).collect();
+        let mut at: Vec<Option<Regression>> = vec![None; splits.len()];
+        let mut best: Option<(f64, Chosen)> = None;
+        let mut worse = 0;
+        for c in GRID {
+            // Each split begins where it was at the value of C before.
+            let found = parallel::map_indices(parts.len(), |split| -> Result<(Vec<Vec<f32>>, Regression)> {
+                let (vectors, labels, judged) = &parts[split];
+                let part = Rows { vectors: vectors.view(), labels, ..*rows };
+                let found = Regression::solve(&part, c, at[split].as_ref(), (ROUGH_TOLERANCE, stop))?;
+                Ok((found.log_p(judged.view()), found))
+            });
+            let mut log_p = Vec::new();
+            for (split, found) in found.into_iter().enumerate() {
+                let (of_split, found) = found?;
+                log_p.extend(of_split);
+                at[split] = Some(found);
+            }
+            let (scale, loss) = rows.calibrated(&log_p, &labels);
+            let loss = loss + PULL * (c / USUAL_C).log10().powi(2);
+            if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                (best, worse) = (Some((loss, Chosen { c, scale, log_p })), 0);
+            } else {
+                worse += 1;
+            }
+            if worse == BEYOND {
+                break;
+            }
+        }
+        let mut chosen = best.expect("the grid is not empty").1;
+        chosen.log_p.iter_mut().for_each(|row| *row = scaled(row, chosen.scale));
+        Ok(chosen)
+    }
+
+    /// The logarithm of each class's probability, of each row.
+    pub(crate) fn log_p(&self, vectors: ArrayView2<'_, f32>) -> Vec<Vec<f32>> {
+        let logits = vectors.mapv(f64::from).dot(&self.weight.t()) + &self.bias;
+        logits.rows().into_iter().map(|row| log_softmax(&row.mapv(|z| z as f32).to_vec())).collect()
+    }
+
+    fn flat(&self) -> Array1<f64> {
+        self.weight.iter().chain(&self.bias).copied().collect()
+    }
+
+    fn of_flat(flat: &Array1<f64>, classes: usize) -> Regression {
+        let width = flat.len() / classes - 1;
+        let (weight, bias) = flat.view().split_at(Axis(0), classes * width);
+        let weight = weight.to_owned().into_shape_with_order((classes, width)).expect("as many numbers as weights");
+        Regression { weight, bias: bias.to_owned() }
+    }
+}
+
+impl Rows<'_> {
+    fn counts(&self, label: u32) -> f64 {
+        self.class_weights.map_or(1.0, |weights| f64::from(weights[label as usize]))
+    }
+
+    /// The factor on the scores of rows that makes their loss least, and this loss.
+    fn calibrated(&self, log_p: &[Vec<f32>], labels: &[u32]) -> (f64, f64) {
+        let loss = |log_scale: f64| -> f64 {
+            let of_row = |(row, &label): (&Vec<f32>, &u32)| {
+                -self.counts(label) * f64::from(scaled(row, log_scale.exp())[label as usize])
+            };
+            log_p.iter().zip(labels).map(of_row).sum()
+        };
+        // Golden-section search: the loss has one valley.
+        let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
+        let [mut low, mut high] = LOG_SCALES;
+        let mut inner = [high - golden * (high - low), low + golden * (high - low)];
+        let mut losses = inner.map(loss);
+        while high - low > 1e-3 {
+            if losses[0] <= losses[1] {
+                high = inner[1];
+                inner = [high - golden * (high - low), inner[0]];
+                losses = [loss(inner[0]), losses[0]];
+            } else {
+                low = inner[0];
+                inner = [inner[1], low + golden * (high - low)];
+                losses = [losses[1], loss(inner[1])];
+            }
+        }
+        let middle = 0.5 * (low + high);
+        (middle.exp(), loss(middle))
+    }
+
+    /// The objective at W and b, one behind the other, and its gradient.
+    fn objective(&self, at: &Array1<f64>, c: f64) -> (f64, Array1<f64>) {
+        let (rows, width, classes) = (self.vectors.nrows(), self.vectors.ncols(), self.classes);
+        let Regression { weight, bias } = Regression::of_flat(at, classes);
+        let size = rows.div_ceil(MOST_BLOCKS).max(ROWS_PER_BLOCK);
+        let parts = parallel::map_indices(rows.div_ceil(size), |block| {
+            let range = block * size..rows.min((block + 1) * size);
+            let x = self.vectors.slice_axis(Axis(0), Slice::from(range.clone())).mapv(f64::from);
+            let mut scores = x.dot(&weight.t()) + &bias;
+            let mut loss = 0.0;
+            for (mut row, &label) in scores.rows_mut().into_iter().zip(&self.labels[range]) {
+                let counts = self.counts(label);
+                let largest = row.fold(f64::NEG_INFINITY, |most, &z| most.max(z));
+                let right = row[label as usize];
+                row.mapv_inplace(|z| (z - largest).exp());
+                let sum = row.sum();
+                loss += counts * (largest + sum.ln() - right);
+                row.mapv_inplace(|e| counts * e / sum);
+                row[label as usize] -= counts;
+            }
+            (loss, scores.t().dot(&x), scores.sum_axis(Axis(0)))
+        });
+        let ridge = if classes == 2 { 2.0 } else { 1.0 };
+        let mut value = 0.5 * ridge * weight.iter().map(|w| w * w).sum::<f64>()
+            + 0.5 * BIAS_RIDGE * bias.iter().map(|b| b * b).sum::<f64>();
+        let mut of_weight = ridge * weight;
+        let mut of_bias = BIAS_RIDGE * bias;
+        for (loss, weight, bias) in parts {
+            value += c * loss;
+            of_weight.scaled_add(c, &weight);
+            of_bias.scaled_add(c, &bias);
+        }
+        debug_assert_eq!(of_weight.dim(), (classes, width));
+        (value, of_weight.into_iter().chain(of_bias).collect())
+    }
+}
+
+/// Log-probabilities whose scores are multiplied by this.
+fn scaled(log_p: &[f32], scale: f64) -> Vec<f32> {
+    log_softmax(&log_p.iter().map(|&x| (scale * f64::from(x)) as f32).collect::<Vec<_>>())
+}
+
+fn norm(of: &Array1<f64>) -> f64 {
+    of.dot(of).sqrt()
+}
+
+/// A step that was taken, and the change of the gradient along it.
+struct Step {
+    moved: Array1<f64>,
+    turned: Array1<f64>,
+    /// 1 / ⟨moved, turned⟩.
+    inverse: f64,
+}
+
+impl Step {
+    /// None if the objective has no curvature there that double precision could tell.
+    fn of(moved: Array1<f64>, turned: Array1<f64>) -> Option<Step> {
+        let curvature = moved.dot(&turned);
+        (curvature > 1e-14 * norm(&moved) * norm(&turned)).then(|| Step { moved, turned, inverse: 1.0 / curvature })
+    }
+
+    /// −H g, where H is what the past steps say of the inverse Hessian.
+    fn direction(past: &[Step], gradient: &Array1<f64>) -> Array1<f64> {
+        let mut direction = -gradient;
+        let mut shares = vec![0.0; past.len()];
+        for (step, share) in past.iter().zip(&mut shares).rev() {
+            *share = step.inverse * step.moved.dot(&direction);
+            direction.scaled_add(-*share, &step.turned);
+        }
+        if let Some(last) = past.last() {
+            direction *= 1.0 / (last.inverse * last.turned.dot(&last.turned));
+        }
+        for (step, share) in past.iter().zip(shares) {
+            let back = step.inverse * step.turned.dot(&direction);
+            direction.scaled_add(share - back, &step.moved);
+        }
+        direction
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    /// Vectors around a center for each class; the classes alternate.
+    fn drawn(rows: usize, width: usize, classes: usize) -> (Array2<f32>, Vec<u32>) {
+        let random = Philox::new(3, 1);
+        let labels: Vec<u32> = (0..rows).map(|row| (row % classes) as u32).collect();
+        let center = |class: u32, column: usize| random.normal((1 << 40) + u64::from(class) * 1000 + column as u64);
+        let vectors = Array2::from_shape_fn((rows, width), |(row, column)| {
+            0.4 * center(labels[row], column) + random.normal((row * width + column) as u64)
+        });
+        (vectors, labels)
+    }
+
+    /// The gradient, element by element from the formula.
+    fn plain_gradient(vectors: &Array2<f32>, labels: &[u32], classes: usize, c: f64, at: &Regression) -> Vec<f64> {
+        let width = vectors.ncols();
+        let ridge = if classes == 2 { 2.0 } else { 1.0 };
+        let mut gradient: Vec<f64> = at.weight.iter().map(|w| ridge * w).collect();
+        gradient.extend(at.bias.iter().map(|b| BIAS_RIDGE * b));
+        for (x, &label) in vectors.rows().into_iter().zip(labels) {
+            let score = |k: usize| at.bias[k] + (0..width).map(|j| at.weight[[k, j]] * f64::from(x[j])).sum::<f64>();
+            let scores: Vec<f64> = (0..classes).map(score).collect();
+            let total: f64 = scores.iter().map(|z| z.exp()).sum();
+            for k in 0..classes {
+                let residual = c * (scores[k].exp() / total - f64::from(u8::from(k == label as usize)));
+                (0..width).for_each(|j| gradient[k * width + j] += residual * f64::from(x[j]));
+                gradient[classes * width + k] += residual;
+            }
+        }
+        gradient
+    }
+
+    #[test]
+    fn at_the_solution_the_gradient_is_nothing() {
+        for (rows, width, classes, c) in [(60, 8, 3, 1.0), (60, 8, 2, 100.0), (300, 5, 4, 1e-3), (12, 40, 3, 1e4)] {
+            let (vectors, labels) = drawn(rows, width, classes);
+            let data = Rows { vectors: vectors.view(), labels: &labels, classes, class_weights: None };
+            let found = Regression::fit(&data, c, &NEVER).unwrap();
+            let size = |of: Vec<f64>| of.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let start = size(plain_gradient(&vectors, &labels, classes, c, &Regression::zero(&data)));
+            let end = size(plain_gradient(&vectors, &labels, classes, c, &found));
+            assert!(end <= 2.0 * TOLERANCE * start, "{rows} rows, {classes} classes, C {c}: {end} of {start}");
+        }
+    }
+
+    /// `LogisticRegression(C=0.5, tol=1e-12).fit(x, y)` of scikit-learn gives these weights for the same rows.
+    #[test]
+    fn c_counts_as_in_scikit_learn() {
+        let x = [[1.0, 0.5], [2.0, -1.0], [-1.0, 0.25], [-0.5, -2.0], [0.75, 1.5], [-2.0, 1.0_f32]];
+        let vectors = Array2::from(x.to_vec());
+        let fit = |labels: &[u32], classes: usize| {
+            let data = Rows { vectors: vectors.view(), labels, classes, class_weights: None };
+            Regression::fit(&data, 0.5, &NEVER).unwrap()
+        };
+        let two = fit(&[1, 1, 0, 0, 1, 0], 2);
+        let difference: Vec<f64> = (0..2).map(|j| two.weight[[1, j]] - two.weight[[0, j]]).collect();
+        let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+        close(difference[0], TWO_WEIGHTS[0]);
+        close(difference[1], TWO_WEIGHTS[1]);
+        close(two.bias[1] - two.bias[0], TWO_BIAS);
+        let three = fit(&[0, 1, 2, 2, 0, 1], 3);
+        three.weight.iter().zip(THREE_WEIGHTS).for_each(|(found, expected)| close(*found, expected));
+    }
+
+    const TWO_WEIGHTS: [f64; 2] = [0.849_311_19, 0.291_263_38];
+    const TWO_BIAS: f64 = -0.052_027_69;
+    const THREE_WEIGHTS: [f64; 6] =
+        [0.371_409_84, 0.504_191_04, -0.020_728_52, -0.045_503_15, -0.350_681_32, -0.458_687_89];
+
+    #[test]
+    fn the_strength_is_chosen_by_rows_that_were_held_out() {
+        let (vectors, mut labels) = drawn(120, 30, 3);
+        let splits: Vec<[Vec<usize>; 2]> = (0..4)
+            .map(|fold| [0, 1].map(|side| (0..120).filter(|row| (row / 3 % 4 == fold) == (side == 1)).collect()))
+            .collect();
+        let choose = |labels: &[u32]| {
+            let data = Rows { vectors: vectors.view(), labels, classes: 3, class_weights: None };
+            Regression::choose(&data, &splits, &NEVER).unwrap()
+        };
+        let right = |found: &Chosen, labels: &[u32]| {
+            let judged = splits.iter().flat_map(|[_, judged]| judged);
+            let is_right =
+                |(row, log_p): &(&usize, &Vec<f32>)| (0..3).all(|k| log_p[k] <= log_p[labels[**row] as usize]);
+            judged.zip(&found.log_p).filter(is_right).count()
+        };
+        let clear = choose(&labels);
+        assert!(right(&clear, &labels) > 80, "{}", right(&clear, &labels));
+        assert!((1e-2..1e2).contains(&clear.c) && clear.scale > 0.5, "C {}, scale {}", clear.c, clear.scale);
+        // Labels that have nothing to do with the vectors: nothing is claimed of them.
+        let random = Philox::new(9, 2);
+        labels.iter_mut().enumerate().for_each(|(i, label)| *label = (random.uniform(i as u64) * 3.0) as u32);
+        let unclear = choose(&labels);
+        assert!(right(&unclear, &labels) < 60 && unclear.scale < 0.5, "scale {}", unclear.scale);
+        assert!(unclear.log_p.iter().flatten().all(|log_p| (log_p.exp() - 1.0 / 3.0).abs() < 0.2));
+    }
+
+    #[test]
+    fn threads_do_not_change_a_bit() {
+        let (vectors, labels) = drawn(700, 12, 3);
+        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, class_weights: Some(&[1.0, 2.0, 0.5]) };
+        let of_threads = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| Regression::fit(&data, 10.0, &NEVER).unwrap())
+        };
+        let one = of_threads(1);
+        assert_eq!(one, of_threads(3));
+        // A row of weight 2 is the row twice.
+        let again: Vec<usize> = (0..700).chain((0..700).filter(|&row| labels[row] == 1)).collect();
+        let twice = vectors.select(Axis(0), &again);
+        let labels: Vec<u32> = again.iter().map(|&row| labels[row]).collect();
+        let twice = Rows { vectors: twice.view(), labels: &labels, classes: 3, class_weights: Some(&[1.0, 1.0, 0.5]) };
+        let twice = Regression::fit(&twice, 10.0, &NEVER).unwrap();
+        assert!(one.weight.iter().zip(&twice.weight).all(|(a, b)| (a - b).abs() < 1e-4));
+    }
+
+    #[test]
+    fn a_fit_ends_when_it_is_told_to() {
+        let (vectors, labels) = drawn(60, 8, 3);
+        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, class_weights: None };
+        let found = Regression::fit(&data, 1.0, &AtomicBool::new(true));
+        assert!(matches!(found, Err(Error::Interrupted)));
+    }
+}

@@ -1,0 +1,659 @@
+//! Choices that a handful of validation rows cannot make. They are made by cross-validation over all rows there are, and
+//! the model is then trained on all of them (Stone, "Cross-validatory choice and assessment of statistical predictions",
+//! 1974).
+//!
+//! A pretrained encoder can be used in two ways. All of it is fine-tuned, or it stays as it is, and a logistic regression
+//! learns from its vectors. The regression is often better with few rows. If there are many validation rows, they decide.
+
+use super::classifier_task::Classify;
+use super::folds::{divided, splits};
+use super::halves::Whole;
+use super::names::label;
+use super::network::Network;
+use super::ngrams;
+use super::parts::PartGradients;
+use super::trainable::{Place, Trainable};
+use super::{Blend, Event, Freeze, State, TrainOptions, TrainingData, known};
+use crate::caution::Caution;
+use crate::inference::{self, Framed};
+use crate::lang::lang;
+use crate::logistic::{self, Regression};
+use crate::model_folder::read_snapshot;
+use crate::models::Classifier;
+use crate::ngram::{Found, NgramData};
+use crate::scoring::{Difference, largest, mean_loss, quick_scores};
+use crate::{Error, Result, tr, usual_step};
+use chumoku_kernels::parallel;
+use chumoku_nn::probability::log_softmax;
+use ndarray::{Array2, Axis};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Training and validation rows up to which choices are made by cross-validation.
+const FEW_ROWS: usize = 1000;
+/// Validation rows that are enough to choose by.
+const ENOUGH_VALID: usize = 100;
+/// Rows up to which a regression is tried beside fine-tuning: with more, fine-tuning has always been better.
+const MOST_ROWS: usize = 10_000;
+/// Folds of what is solved quickly.
+const FOLDS: usize = 5;
+/// Folds of networks that take steps.
+const FOLDS_OF_STEPS: usize = 3;
+
+/// Standard errors by which the loss must fall before the second half of a predictor counts, and nats in all: a dozen rows
+/// agree by chance.
+const ERRORS: f64 = 2.0;
+const NATS: f64 = 5.0;
+/// What a network from scratch counts where it is of no clear use: its share of the weights.
+const LEAST_SHARE: f32 = 0.1;
+
+/// Log-probabilities of the classes, of each row.
+type LogP = Vec<Vec<f32>>;
+
+/// How the network of a predictor comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By steps from random weights.
+    Scratch,
+    /// By steps from a pretrained encoder.
+    FineTuning,
+    /// By a regression on the vectors of a pretrained encoder.
+    Regression,
+}
+
+/// How good the ways are, on rows that had no part in the weights.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) taken: Way,
+    /// The accuracy of the n-grams alone, if it was measured.
+    ngrams: Option<f64>,
+    /// The accuracy of the network that takes steps.
+    steps: Option<f64>,
+    /// The accuracy of the regression, and the C that was chosen.
+    regression: Option<(f64, f64)>,
+    /// The rows that judged.
+    rows: usize,
+    /// Folds; 1 where validation rows judged.
+    folds: usize,
+    /// The most passes of the network, where it takes steps and cross-validation decided how many.
+    epochs: Option<u64>,
+    /// How the halves are joined, where cross-validation decided that.
+    joined: Option<Joined>,
+}
+
+/// How the halves of a predictor are joined, and how good they are together.
+#[derive(Clone, Copy, Debug)]
+struct Joined {
+    blend: Blend,
+    /// Whether the second half is clearly of use.
+    are_both_used: bool,
+    macro_f1: f64,
+    log_loss: f64,
+}
+
+/// What cross-validation decides of a predictor.
+pub(super) struct Few {
+    pub(super) choice: Choice,
+    /// Training and validation rows as training rows.
+    pub(super) data: TrainingData,
+    pub(super) blend: Blend,
+    pub(super) caution: Caution,
+    /// The weight of the data against the n-gram model's penalty.
+    pub(super) c: f32,
+    /// The network, where it is a regression.
+    pub(super) network: Option<Network>,
+}
+
+/// A regression on an encoder's vectors, which was not compared with anything yet.
+pub(super) struct Candidate {
+    network: Network,
+    c: f64,
+    /// Of the rows that judged, in the order of `judged`.
+    log_p: LogP,
+    judged: Vec<usize>,
+}
+
+/// Out-of-fold predictions of the n-gram model.
+pub(super) struct NgramFolds {
+    pub(super) c: f32,
+    /// Of each row.
+    pub(super) log_p: LogP,
+    /// The share of each row's n-grams that the model knows.
+    known: Vec<f32>,
+}
+
+/// Whether validation rows are too few to choose by.
+pub(super) fn is_few(data: &TrainingData) -> bool {
+    let rows = data.train.len() + data.valid.len();
+    // Without test rows the figures are those of the validation rows: these must stay apart.
+    let is_judged = !data.test.is_empty();
+    is_judged
+        && rows <= FEW_ROWS
+        && data.valid.len() < ENOUGH_VALID
+        && data.columns.is_empty()
+        && data.further.is_none()
+        && splits(data, FOLDS, 0).iter().flatten().all(|part| part.len() >= 2)
+}
+
+/// Training and validation rows as training rows.
+fn merged(data: &TrainingData) -> TrainingData {
+    let all = (0..data.train.len() + data.valid.len()).collect();
+    TrainingData { test: data.test.clone(), ..divided(data, &[all, Vec::new(), Vec::new()]) }
+}
+
+/// Whether a regression on the vectors of a pretrained encoder is to be tried.
+fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
+    let is_pretrained = options.from.as_deref().is_some_and(|folder| {
+        // A folder that cannot be read is reported where its encoder is.
+        read_snapshot(folder, |folder| Ok(!known::is_in_own_form(folder))).unwrap_or(false)
+    });
+    let rows = data.train.len() + data.valid.len();
+    let is_asked = match options.freeze {
+        Some(Freeze::All) => true,
+        Some(_) => false,
+        None => rows <= MOST_ROWS,
+    };
+    is_pretrained && data.further.is_none() && is_asked
+}
+
+impl Candidate {
+    /// Solves the regression, if one is to be tried. C is chosen by the validation rows or, where they are few, by
+    /// cross-validation, and the regression then learns from all training rows of `data`.
+    pub(super) fn of(
+        data: &TrainingData,
+        options: &TrainOptions,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<Candidate>> {
+        if !tries_regression(data, options) {
+            return Ok(None);
+        }
+        let mut network = Network::with_linear_head(data, options)?;
+        let Some(start) = &network.start else { return Ok(None) };
+        // A small encoder that was not made for vectors of texts has more to learn than a linear layer can.
+        let is_small = network.plan.model.body.transformer().is_none_or(usual_step::is_small);
+        if options.freeze.is_none() && is_small && !start.pooling.1 {
+            return Ok(None);
+        }
+        let rows = data.train.len() + data.valid.len();
+        let working = tr!("the encoder's vectors of {rows} rows", "エンコーダーで {rows} 行をベクトルに変換中");
+        observe(Event::Working(label("choice"), working));
+        let mut tokens = network.rows.clone();
+        tokens.extend(network.tokenizer.encode_all(&data.valid.texts())?);
+        let model = Classifier::new(network.plan.model.clone())?;
+        let mut params = start.params(model.layout(), options.seed)?;
+        params.set_precision(network.plan.settings.precision);
+        let framed = Framed { frame: network.tokenizer.frame(), most: network.plan.max_tokens() };
+        let mut vectors = inference::vectors(&model, &params, framed, &tokens)?;
+        drop(params);
+        // Of length 1 on average, as `embed` makes each: C means the same then for all encoders.
+        let square = vectors.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / vectors.nrows().max(1) as f64;
+        if !square.is_finite() || square == 0.0 {
+            return Err(Error::NotFinite(tr!(
+                "the encoder's vectors are zero or not finite: its weights cannot be used",
+                "エンコーダーのベクトルがゼロか有限でない数になります。この重みは使えません"
+            )));
+        }
+        let scale = 1.0 / square.sqrt();
+        vectors.mapv_inplace(|x| (f64::from(x) * scale) as f32);
+        let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+        let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+        let rows = logistic::Rows {
+            vectors: vectors.view(),
+            labels: &labels,
+            classes: data.labels.len(),
+            class_weights: weights.as_deref(),
+        };
+        let trained = data.train.len();
+        let splits = match data.valid.len() < ENOUGH_VALID {
+            true => splits(data, FOLDS, options.seed),
+            false => vec![[(0..trained).collect(), (trained..labels.len()).collect()]],
+        };
+        let chosen = Regression::choose(&rows, &splits, stop)?;
+        let rows =
+            logistic::Rows { vectors: vectors.view().split_at(Axis(0), trained).0, labels: &labels[..trained], ..rows };
+        let mut head = Regression::fit(&rows, chosen.c, stop)?;
+        head.weight *= scale * chosen.scale;
+        head.bias *= chosen.scale;
+        network.head = Some(head);
+        let judged = splits.into_iter().flat_map(|[_, judged]| judged).collect();
+        Ok(Some(Candidate { network, c: chosen.c, log_p: chosen.log_p, judged }))
+    }
+
+    /// The log-probabilities in the order of the rows, where all were judged.
+    fn in_order(&self) -> LogP {
+        let mut all = vec![Vec::new(); self.judged.len()];
+        self.judged.iter().zip(&self.log_p).for_each(|(&row, log_p)| all[row].clone_from(log_p));
+        all
+    }
+
+    /// The share of rows that it gets right, and C.
+    fn figures(&self, labels: &[u32]) -> (f64, f64) {
+        let labels: Vec<u32> = self.judged.iter().map(|&row| labels[row]).collect();
+        (accuracy(&self.log_p, &labels), self.c)
+    }
+}
+
+/// Chooses between the ways, and how the halves are joined, by cross-validation. None if validation rows can do it.
+pub(super) fn choose(
+    data: &TrainingData,
+    options: &TrainOptions,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Option<Few>> {
+    if !is_few(data) || options.optimize.is_some() {
+        return Ok(None);
+    }
+    let merged = merged(data);
+    let labels = &merged.train.labels;
+    let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+    let ngrams = NgramFolds::of(&merged, options, weights.as_deref(), stop, observe)?;
+    let candidate = Candidate::of(&merged, options, stop, observe)?;
+    let is_decided = candidate.is_some() && options.freeze == Some(Freeze::All);
+    let steps = match is_decided {
+        true => None,
+        false => match StepFolds::of(&merged, options, stop, observe) {
+            // Training on all rows comes to the same, and can say more about it.
+            Err(Error::NotFinite(_)) => return Ok(None),
+            steps => Some(steps?),
+        },
+    };
+    let taken = match (&candidate, &steps) {
+        (Some(candidate), Some(steps)) => better(&steps.log_p, &candidate.in_order(), labels),
+        (Some(_), None) => Way::Regression,
+        (None, _) if options.from.is_some() => Way::FineTuning,
+        (None, _) => Way::Scratch,
+    };
+    let log_p = match (&candidate, &steps) {
+        (Some(candidate), _) if taken == Way::Regression => candidate.in_order(),
+        (_, Some(steps)) => steps.log_p.clone(),
+        _ => Vec::new(),
+    };
+    let (blend, are_both_used) = join([&log_p, &ngrams.log_p], labels, weights.as_deref(), taken != Way::Scratch);
+    let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
+    let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
+    let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
+    let predicted: Vec<u32> = probabilities.iter().map(|row| largest(row)).collect();
+    let (_, macro_f1) = quick_scores(labels, &predicted, data.labels.len());
+    let caution = Caution::of_classes(&probabilities, labels, &ngrams.known, (None, data.hierarchy.as_ref()));
+    let choice = Choice {
+        taken,
+        ngrams: Some(accuracy(&ngrams.log_p, labels)),
+        steps: steps.as_ref().map(|steps| accuracy(&steps.log_p, labels)),
+        regression: candidate.as_ref().map(|candidate| candidate.figures(labels)),
+        rows: labels.len(),
+        folds: FOLDS,
+        epochs: steps.as_ref().map(|steps| steps.epochs).filter(|_| taken != Way::Regression),
+        joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels) }),
+    };
+    let network = candidate.filter(|_| taken == Way::Regression).map(|candidate| candidate.network);
+    Ok(Some(Few { choice, data: merged, blend, caution, c: ngrams.c, network }))
+}
+
+/// Of a fine-tuned network and a regression, each judged on all rows, the one to take: fine-tuning only if it is better by
+/// more than its standard error.
+fn better(steps: &LogP, regression: &LogP, labels: &[u32]) -> Way {
+    let right = |log_p: &LogP| log_p.iter().zip(labels).map(|(row, &label)| largest(row) == label).collect::<Vec<_>>();
+    let difference = Difference::of(&right(steps), &right(regression));
+    let apart = (difference.first_only + difference.second_only) as f64;
+    let is_clear = difference.value() > apart.sqrt() / difference.rows.max(1) as f64;
+    if is_clear { Way::FineTuning } else { Way::Regression }
+}
+
+/// Takes the regression in place of the network that was trained by steps, if it is better on the validation rows.
+pub(super) fn compare(whole: Whole, candidate: Candidate, data: &TrainingData, seed: u64) -> Result<(Whole, Choice)> {
+    let labels = &data.valid.labels;
+    let predictions = whole.classifier.predict(&data.valid.texts())?;
+    let steps: LogP = predictions.into_iter().map(|prediction| prediction.attention).collect();
+    let all = [&data.train.labels[..], labels].concat();
+    let (regression, c) = candidate.figures(&all);
+    let steps = accuracy(&steps, labels);
+    let taken = if regression > steps { Way::Regression } else { Way::FineTuning };
+    let choice = Choice {
+        taken,
+        ngrams: None,
+        steps: Some(steps),
+        regression: Some((regression, c)),
+        rows: labels.len(),
+        folds: 1,
+        epochs: None,
+        joined: None,
+    };
+    let whole = if taken == Way::Regression { whole.with_network(data, candidate.network, seed)? } else { whole };
+    Ok((whole, choice))
+}
+
+/// The choice of a regression that was asked for.
+pub(super) fn asked(candidate: Candidate, data: &TrainingData) -> (Network, Choice) {
+    let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+    let folds = if data.valid.len() < ENOUGH_VALID { FOLDS } else { 1 };
+    let choice = Choice {
+        taken: Way::Regression,
+        ngrams: None,
+        steps: None,
+        regression: Some(candidate.figures(&labels)),
+        rows: candidate.judged.len(),
+        folds,
+        epochs: None,
+        joined: None,
+    };
+    (candidate.network, choice)
+}
+
+fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
+    let right = log_p.iter().zip(labels).filter(|(row, label)| largest(row) == **label).count();
+    right as f64 / labels.len().max(1) as f64
+}
+
+/// Returns the weights of the halves, and whether both are used. A pretrained network decides alone, and n-grams almost
+/// alone; the other half joins only if the loss falls clearly.
+fn join(
+    [network, ngrams]: [&LogP; 2],
+    labels: &[u32],
+    weights: Option<&[f32]>,
+    is_network_first: bool,
+) -> (Blend, bool) {
+    let both = Blend::fit(network, ngrams, labels, weights);
+    let share = if is_network_first { 1.0 } else { LEAST_SHARE };
+    let of_row = |(a, n): (&Vec<f32>, &Vec<f32>)| -> Vec<f32> {
+        log_softmax(&a.iter().zip(n).map(|(a, n)| share * a + (1.0 - share) * n).collect::<Vec<_>>())
+    };
+    let first: LogP = network.iter().zip(ngrams).map(of_row).collect();
+    let scale = Blend::fit(&first, &[], labels, weights).attention;
+    let alone = Blend { attention: scale * share, ngrams: scale * (1.0 - share) };
+    let counts = |label: u32| weights.map_or(1.0, |weights| f64::from(weights[label as usize]));
+    let gains: Vec<f64> = (0..labels.len())
+        .map(|row| {
+            let label = labels[row] as usize;
+            let p = |blend: &Blend| f64::from(blend.probabilities(&network[row], Some(&ngrams[row]))[label]).max(1e-30);
+            counts(labels[row]) * (p(&both) / p(&alone)).ln()
+        })
+        .collect();
+    let rows = gains.len().max(1) as f64;
+    let mean = gains.iter().sum::<f64>() / rows;
+    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (rows - 1.0).max(1.0);
+    let is_clear = mean > ERRORS * (variance / rows).sqrt() && mean * rows > NATS;
+    if is_clear { (both, true) } else { (alone, false) }
+}
+
+impl NgramFolds {
+    /// Chooses the strength of the n-gram model's penalty by the log-loss of held-out rows.
+    pub(super) fn of(
+        data: &TrainingData,
+        options: &TrainOptions,
+        class_weights: Option<&[f32]>,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<NgramFolds> {
+        let config = options.set.ngrams(data);
+        let (rows, classes) = (data.train.len(), data.labels.len());
+        let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
+        let mut known = vec![0.0; rows];
+        for [learned, judged] in splits(data, FOLDS, options.seed) {
+            let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_str()).collect::<Vec<_>>();
+            let labels: Vec<u32> = learned.iter().map(|&row| data.train.labels[row]).collect();
+            let (learned, held_out) = (texts(&learned), texts(&judged));
+            let of_fold =
+                NgramData { texts: &learned, labels: &labels, num_classes: classes, valid: None, class_weights };
+            let mut found = Found::default();
+            for (&c, log_p) in config.c_grid.iter().zip(&mut log_p) {
+                let mut config = config.clone();
+                (config.c_grid, config.c_without_validation) = (vec![c], c);
+                let (model, next) = ngrams::train(&of_fold, &config, found, stop, observe)?;
+                found = next;
+                let logits = model.logits_of(&held_out);
+                let of_rows = judged.iter().zip(logits.chunks_exact(classes)).zip(&held_out);
+                for ((&row, logits), text) in of_rows {
+                    log_p[row] = log_softmax(logits);
+                    known[row] = model.known_share(text);
+                }
+            }
+        }
+        let labels = &data.train.labels;
+        let counts = |label: u32| class_weights.map_or(1.0, |weights| weights[label as usize]);
+        let loss = |log_p: &LogP| -> f64 {
+            log_p.iter().zip(labels).map(|(row, &label)| -f64::from(counts(label) * row[label as usize])).sum()
+        };
+        let losses: Vec<f64> = log_p.iter().map(loss).collect();
+        let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
+        Ok(NgramFolds { c: config.c_grid[best], log_p: log_p.swap_remove(best), known })
+    }
+
+    /// The scale of the scores, and when to say "I do not know".
+    pub(super) fn calibrated(&self, data: &TrainingData, class_weights: Option<&[f32]>) -> (f32, Caution) {
+        let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+        let scale = Blend::fit(&self.log_p, &[], &labels, class_weights).attention;
+        let alone = Blend { attention: scale, ngrams: 0.0 };
+        let probabilities: LogP = self.log_p.iter().map(|row| alone.probabilities(row, None)).collect();
+        (scale, Caution::of_classes(&probabilities, &labels, &self.known, (None, data.hierarchy.as_ref())))
+    }
+}
+
+/// The n-grams alone: cross-validation's choice, and the rows to train on. None if validation rows can do it.
+pub(super) fn of_ngrams(
+    data: &TrainingData,
+    options: &TrainOptions,
+    class_weights: Option<&[f32]>,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Option<NgramFolds>> {
+    let is_chosen = is_few(data) && options.optimize.is_none();
+    is_chosen.then(|| NgramFolds::of(&merged(data), options, class_weights, stop, observe)).transpose()
+}
+
+/// Out-of-fold predictions of networks that take steps.
+struct StepFolds {
+    epochs: u64,
+    log_p: LogP,
+}
+
+impl StepFolds {
+    /// Trains a network for each fold. Unless the caller says how many epochs, or the plan goes through all of them, the
+    /// epoch of the least loss is the last one.
+    fn of(
+        data: &TrainingData,
+        options: &TrainOptions,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<StepFolds> {
+        let settings = Network::new(data, options)?.plan.settings;
+        let may_stop = options.epochs.is_none() && settings.patience < settings.epochs;
+        let kept = if may_stop { settings.epochs as usize } else { 1 };
+        let mut by_epoch: Vec<LogP> = vec![vec![Vec::new(); data.train.len()]; kept];
+        let options = TrainOptions { epochs: Some(settings.epochs), crew: None, watch: None, ..options.clone() };
+        for (fold, [learned, judged]) in splits(data, FOLDS_OF_STEPS, options.seed).into_iter().enumerate() {
+            let of_fold = divided(data, &[learned, judged.clone(), Vec::new()]);
+            let network = Network::new(&of_fold, &options)?;
+            let model = Classifier::new(network.plan.model.clone())?;
+            let task = Classify::new(&of_fold, &network, &model)?;
+            take_steps(&task, options.seed, stop, &mut |epoch, params| {
+                let (fold, of) = (fold + 1, settings.epochs);
+                let said = tr!(
+                    "fold {fold} of {FOLDS_OF_STEPS}: epoch {epoch} of {of}",
+                    "{fold}/{FOLDS_OF_STEPS}: エポック {epoch}/{of}"
+                );
+                observe(Event::Working(label("choice"), said));
+                if !may_stop && epoch < settings.epochs {
+                    return Ok(());
+                }
+                let place = if may_stop { epoch as usize - 1 } else { 0 };
+                let logits: Array2<f32> = task.held_out_logits(params)?;
+                let rows = parallel::map_indices(judged.len(), |row| log_softmax(&logits.row(row).to_vec()));
+                judged.iter().zip(rows).for_each(|(&row, log_p)| by_epoch[place][row] = log_p);
+                Ok(())
+            })?;
+        }
+        let labels = &data.train.labels;
+        let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels)).collect();
+        let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
+        let epochs = if may_stop { best as u64 + 1 } else { settings.epochs };
+        Ok(StepFolds { epochs, log_p: by_epoch.swap_remove(best) })
+    }
+}
+
+/// Trains in memory, without a log or checkpoints. `observe` is given the averaged weights after each epoch.
+fn take_steps(
+    task: &Classify<'_>,
+    seed: u64,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(u64, &crate::params::Params<f32>) -> Result<()>,
+) -> Result<()> {
+    let settings = task.settings();
+    let mut state = State::new(task.start(seed)?.0);
+    state.set_precision(settings.precision);
+    let mut parts = PartGradients::new(state.params.layout(), settings.parts);
+    let steps = task.batches(0, seed).len() as u64 * settings.epochs;
+    while state.epoch < settings.epochs {
+        let epoch = state.epoch;
+        for batch in task.batches(epoch, seed) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            let step = state.step.saturating_add(1);
+            state.params.prepare();
+            let learn = |rows: &[usize], part: usize, grads: &mut _| {
+                task.learn(&state.params, rows, Place { seed, epoch, step, part }, grads)
+            };
+            let loss = parts.learn(&batch, learn)?.loss;
+            if !loss.is_finite() {
+                return Err(Error::NotFinite(tr!("the loss is {loss}", "損失が {loss} になりました")));
+            }
+            state.apply(parts.grads(), settings, steps)?;
+        }
+        state.epoch += 1;
+        observe(state.epoch, &state.average)?;
+    }
+    Ok(())
+}
+
+impl Choice {
+    /// Passes of the network, where cross-validation decided how many.
+    pub(super) fn epochs(&self) -> Option<u64> {
+        self.epochs
+    }
+
+    /// Says which way was taken, and why.
+    pub(super) fn sentence(&self) -> String {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let how = match self.folds {
+            1 => tr!("by {} validation rows", "検証データ {} 行で選択", self.rows),
+            folds => tr!("by cross-validation over {} rows", "{} 行の交差検証（{folds} 分割）で選択", self.rows),
+        };
+        let ways = [
+            (
+                lang()
+                    .pick("logistic regression on the encoder's vectors", "エンコーダーのベクトルのロジスティック回帰"),
+                self.regression.map(|found| found.0),
+            ),
+            (
+                match self.taken {
+                    Way::Scratch => lang().pick("network", "ネットワーク"),
+                    _ => lang().pick("fine-tuning", "ファインチューニング"),
+                },
+                self.steps,
+            ),
+            (lang().pick("n-grams", "n-gram"), self.ngrams),
+        ];
+        let figures = ways.iter().filter_map(|(name, share)| Some(format!("{name} {}", percent((*share)?))));
+        let figures = figures.collect::<Vec<_>>().join(lang().pick(", ", "、"));
+        let way = match self.taken {
+            Way::Scratch => lang().pick("the network is used", "ネットワークを使います"),
+            Way::FineTuning => lang().pick("fine-tuning is taken", "ファインチューニングを採用しました"),
+            Way::Regression => lang().pick("the regression is taken", "回帰を採用しました"),
+        };
+        let taken = match self.joined {
+            Some(Joined { blend: Blend { attention: 0.0, .. }, .. }) => {
+                lang().pick("the n-grams decide alone", "n-gram だけで判断します").to_owned()
+            }
+            Some(Joined { are_both_used: false, .. }) if self.taken == Way::Scratch => {
+                lang().pick("the n-grams decide almost alone", "ほぼ n-gram だけで判断します").to_owned()
+            }
+            Some(Joined { are_both_used: true, blend: Blend { ngrams, .. }, .. }) if ngrams > 0.0 => {
+                tr!("{way} together with the n-grams", "{way}。n-gram も併用します")
+            }
+            _ => way.to_owned(),
+        };
+        tr!("{taken}, {how}: {figures}", "{taken}（{how}: {figures}）")
+    }
+
+    /// The macro-F1 and the mean loss of rows that had no part in the weights, where cross-validation joined the halves.
+    pub(super) fn held_out(&self) -> Option<Value> {
+        self.joined.map(|joined| json!({ "macro_f1": joined.macro_f1, "log_loss": joined.log_loss }))
+    }
+
+    /// The section of the model card.
+    pub(super) fn section(&self) -> String {
+        tr!("\n## Choice\n\n{}.\n", "\n## 選択\n\n{}。\n", self.sentence())
+    }
+
+    /// What `metrics.json` holds of it.
+    pub(super) fn to_json(&self) -> Value {
+        let taken = match self.taken {
+            Way::Scratch => "from_scratch",
+            Way::FineTuning => "fine_tuning",
+            Way::Regression => "regression",
+        };
+        json!({
+            "taken": taken,
+            "rows": self.rows,
+            "folds": (self.folds > 1).then_some(self.folds),
+            "accuracy": {
+                "ngrams": self.ngrams,
+                "steps": self.steps,
+                "regression": self.regression.map(|found| found.0),
+            },
+            "c": self.regression.map(|found| found.1),
+            "epochs": self.epochs,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    /// Log-probabilities of three classes: rows of which `is_right` says so lean to their label, the others to the next class.
+    fn leaning(labels: &[u32], is_right: impl Fn(usize) -> bool) -> LogP {
+        let of_row = |(row, &label): (usize, &u32)| {
+            let class = if is_right(row) { label } else { (label + 1) % 3 };
+            log_softmax(&[0, 1, 2].map(|k| if k == class { 1.0 } else { 0.0 }))
+        };
+        labels.iter().enumerate().map(of_row).collect()
+    }
+
+    #[test]
+    fn fine_tuning_must_be_clearly_better_than_the_regression() {
+        let labels: Vec<u32> = (0..100).map(|row| row % 3).collect();
+        let regression = leaning(&labels, |row| row % 10 < 6);
+        let better = |share: usize| better(&leaning(&labels, |row| row % 10 < share), &regression, &labels);
+        assert_eq!([5, 6, 7, 9].map(better), [Way::Regression, Way::Regression, Way::FineTuning, Way::FineTuning]);
+        // Right on other rows, and on one more in all: that is chance.
+        let others = leaning(&labels, |row| row % 10 >= 4 || row == 0);
+        assert_eq!(super::better(&others, &regression, &labels), Way::Regression);
+    }
+
+    #[test]
+    fn a_half_joins_the_other_only_if_the_loss_falls_clearly() {
+        let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
+        let random = Philox::new(5, 1);
+        let noise: LogP = (0..90).map(|row| log_softmax(&[0, 1, 2].map(|k| random.normal(8 * row + k)))).collect();
+        let right = leaning(&labels, |row| row % 10 != 0);
+        let (of_ngrams, are_both_used) = join([&noise, &right], &labels, None, false);
+        assert!(!are_both_used && of_ngrams.attention < 0.12 * of_ngrams.ngrams, "{of_ngrams:?}");
+        let (of_network, are_both_used) = join([&right, &noise], &labels, None, true);
+        assert!(!are_both_used && of_network.ngrams == 0.0 && of_network.attention > 0.5, "{of_network:?}");
+        // Each knows half of the rows, and says nothing of the others.
+        let half = |odd: bool| -> LogP {
+            let says = |row: usize| if (row % 2 == 1) == odd { 2.0 } else { 0.0 };
+            let of_row = |(row, &label): (usize, &u32)| {
+                log_softmax(&[0, 1, 2].map(|k| if k == label { says(row) } else { 0.0 }))
+            };
+            labels.iter().enumerate().map(of_row).collect()
+        };
+        for first in [false, true] {
+            let (both, are_both_used) = join([&half(false), &half(true)], &labels, None, first);
+            assert!(are_both_used && both.attention > 0.5 && both.ngrams > 0.5, "{both:?}");
+        }
+    }
+}

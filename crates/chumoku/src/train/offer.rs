@@ -1,0 +1,91 @@
+//! The offer to stop at the n-grams, where a transformer has little to add.
+
+use super::names::label;
+use super::ngrams::model_of;
+use super::recorded::{encoder, range, repaired};
+use super::target::Target;
+use super::{Event, TrainingData};
+use crate::ngram::{NgramConfig, NgramModel};
+use crate::scoring::Rows;
+use crate::{Result, tr};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+
+/// Share of right validation rows from which on the n-grams are near the ceiling.
+const CEILING: f64 = 0.97;
+/// Validation rows that tell whether more rows help, and training rows of which half are enough to learn from.
+const ENOUGH: [usize; 2] = [300, 1000];
+/// Points of accuracy below which twice the rows have not helped.
+const FLAT: f64 = 0.003;
+
+/// Offers to stop at the n-grams where a transformer has little to add: near the ceiling, and where all rows teach the
+/// n-grams no more than half of them.
+pub(super) fn offer_to_stop<A: Target>(
+    data: &TrainingData<A>,
+    ngrams: &NgramModel,
+    (config, class_weights): (&NgramConfig, Option<&[f32]>),
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<()> {
+    let Some(right) = accuracy(data, ngrams) else { return Ok(()) };
+    let percent = 100.0 * right;
+    let why = if right >= CEILING {
+        tr!(
+            "n-grams alone are right in {percent:.1} % of the validation rows",
+            "n-gram だけで検証データの {percent:.1} % が正解です"
+        )
+    } else if data.valid.len() >= ENOUGH[0] && data.train.len() >= ENOUGH[1] && data.columns.is_empty() {
+        let half = TrainingData { labels: data.labels.clone(), train: half(data), ..TrainingData::default() };
+        let c = ngrams.report().map_or(config.c_without_validation, |report| report.c);
+        let mut config = config.clone();
+        (config.c_grid, config.c_without_validation) = (vec![c], c);
+        let (half, _) = model_of(&half, (&config, class_weights), stop, observe)?;
+        let gain = right - accuracy(data, &half).unwrap_or_default();
+        if gain > FLAT {
+            return Ok(());
+        }
+        let points = 100.0 * gain;
+        tr!(
+            "n-grams learn as much from half of the rows as from all ({points:+.1} points)",
+            "n-gram は半分の行でも同じだけ学習します（全行との差 {points:+.1} ポイント）"
+        )
+    } else {
+        return Ok(());
+    };
+    let of = |shares: [f64; 2]| shares.map(|share| 100.0 * (1.0 - right) * share);
+    let [worse, better] = of(range(|set| repaired(set.ngrams, set.scratch)));
+    let [least, most] = of(range(|set| repaired(set.ngrams, set.pretrained)));
+    let name = encoder(&data.train.texts);
+    let text = tr!(
+        "{why}. To stop here: Ctrl-C, then --model ngrams. By the figures on record a transformer from scratch is likely to add \
+         {worse:+.1} to {better:+.1} points, a pretrained encoder (--from FOLDER, such as {name}) {least:+.1} to {most:+.1}",
+        "{why}。ここで止めるには Ctrl-C のあと --model ngrams を使います。記録から見込まれる差は、ゼロから学習するトランスフォーマーで\
+         {worse:+.1}〜{better:+.1} ポイント、事前学習済みエンコーダー（--from フォルダ、{name} など）で {least:+.1}〜{most:+.1} ポイントです"
+    );
+    observe(Event::Said(label("offer"), text));
+    Ok(())
+}
+
+/// The share of right validation rows; none where answers are no classes, or there are too few rows to tell.
+fn accuracy<A: Target>(data: &TrainingData<A>, ngrams: &NgramModel) -> Option<f64> {
+    const LEAST_ROWS: usize = 50;
+    let texts = data.valid.texts();
+    if texts.len() < LEAST_ROWS {
+        return None;
+    }
+    let logits = ngrams.logits_of(&texts);
+    let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
+    Some(A::worth(&rows, &data.valid.labels, data)).filter(|worth| worth.key == "accuracy").map(|worth| worth.value)
+}
+
+/// Every second training row of each class.
+fn half<A: Target>(data: &TrainingData<A>) -> Rows<A> {
+    let mut seen: HashMap<&[u32], usize> = HashMap::new();
+    let rows = data.train.texts.iter().zip(&data.train.labels).filter(|(_, answer)| {
+        let count = seen.entry(answer.numbers()).or_default();
+        *count += 1;
+        *count % 2 == 1
+    });
+    let (texts, labels) = rows.map(|(text, answer)| (text.clone(), answer.clone())).unzip();
+    Rows { texts, labels }
+}
