@@ -66,10 +66,10 @@ pub(crate) struct Start {
     /// The most tokens of a text, those around it included.
     pub(crate) limit: usize,
     folder: PathBuf,
-    /// The open files of weights: they stay those of this model, whatever takes their place in the folder.
-    weights: Weights,
     /// How the folder pools tokens into the vector of a text, and whether it says so itself.
     pub(crate) pooling: (Pooling, bool),
+    /// The open files of weights: they stay those of this model, whatever takes their place in the folder.
+    weights: Weights,
 }
 
 impl Origin {
@@ -202,9 +202,9 @@ impl Start {
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
-    pub(crate) fn read(given: &Snapshot) -> Result<Start> {
-        let inner = folder_of_encoder(given)?;
-        let folder = inner.as_ref().unwrap_or(given);
+    pub(crate) fn read(folder: &Snapshot) -> Result<Start> {
+        let (given, inner) = (folder, folder_of_encoder(folder)?);
+        let folder = inner.as_ref().unwrap_or(folder);
         if static_vectors(folder)?.is_some() {
             let problem = tr!(
                 "holds static vectors, which have no layers to train; start from an encoder (bert, modernbert …)",
@@ -225,7 +225,8 @@ impl Start {
             _ => (Pooling::Mean, false),
         };
         let tokenizer = TextTokenizer::of_pretrained(pretrained)?;
-        Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), weights: Weights::read(folder)?, pooling })
+        let weights = Weights::read(folder)?;
+        Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), pooling, weights })
     }
 
     /// The parameters of a classifier that fine-tuning begins with: the folder's, those aside that `seed` decides because

@@ -3,7 +3,7 @@
 use super::card::{decision_json, most_frequent_class, report_rows, unseen_section};
 use super::changes::changes_of;
 use super::classifier_task::Classify;
-use super::few_rows::{self, Candidate, Choice, Few};
+use super::few_rows::{self, Candidate, Choice, Few, Joint};
 use super::folds::cross_validate;
 use super::halves::{self, Given, Whole};
 use super::names::{label, network_name};
@@ -159,7 +159,7 @@ struct Beside {
 struct Trained {
     whole: Whole,
     /// How they are joined, where cross-validation decided that.
-    few: Option<(Blend, Caution)>,
+    few: Option<Joint>,
     choice: Option<Choice>,
 }
 
@@ -173,12 +173,12 @@ fn trained(
         observe(Event::Said(label("choice"), choice.sentence()));
     };
     if let Some(few) = few_rows::choose(data, options, stop, observe)? {
-        let Few { choice, data: all, blend, caution, c, network } = few;
+        let Few { choice, data: all, joint, c, network } = few;
         say(&choice, observe);
         let options = TrainOptions { epochs: choice.epochs().or(options.epochs), ..options.clone() };
         let given = Given { c: Some(c), network, watched: Some(&data.valid) };
         let whole = halves::train(&all, Problem::OneClass, (&options, out, stop), given, observe)?;
-        return Ok(Trained { whole, few: Some((blend, caution)), choice: Some(choice) });
+        return Ok(Trained { whole, few: Some(joint), choice: Some(choice) });
     }
     let candidate = Candidate::of(data, options, stop, observe)?;
     if let (Some(Freeze::All), Some(_)) = (options.freeze, &candidate) {
@@ -199,17 +199,18 @@ fn trained(
 }
 
 /// Joins the two halves, as cross-validation found or else by the validation rows. The n-grams then learn from the
-/// validation rows too, if they have not yet. Returns the decision for macro-F1, if the validation rows gave one.
+/// validation rows too, if they have not yet. Returns the decision for macro-F1, for the report.
 fn join_and_refit(
     data: &TrainingData,
-    (classifier, few): (&mut TextClassifier, Option<(Blend, Caution)>),
+    (classifier, few): (&mut TextClassifier, Option<Joint>),
     (ended, found, weights): (&Ended, Found, Option<&[f32]>),
     (options, stop): (&TrainOptions, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<Decision>> {
-    if let Some((blend, caution)) = few {
-        (classifier.config.blend, classifier.config.caution) = (blend, Some(caution));
-        return Ok(None);
+    if let Some(Joint { blend, caution, found, decision }) = few {
+        let config = &mut classifier.config;
+        (config.blend, config.caution, config.decision) = (blend, Some(caution), decision);
+        return Ok(found);
     }
     let decision = join(classifier, data, weights, options.optimize)?;
     let settings = (&options.set.ngrams(data), weights);
@@ -279,7 +280,7 @@ fn optimized(
 fn finish(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    (whole, few): (Whole, Option<(Blend, Caution)>),
+    (whole, few): (Whole, Option<Joint>),
     Beside { from_scratch, folds, tuned, choice }: Beside,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome> {
@@ -294,20 +295,20 @@ fn finish(
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
+    metrics["choice"] = choice.as_ref().map(Choice::to_json).into();
+    if let Some(figures) = choice.as_ref().and_then(Choice::held_out) {
+        metrics["valid"] = figures;
+    }
     metrics["optimize"] =
         decision.map_or(Ok(Value::Null), |decision| optimized(decision, &mut classifier, data, options))?;
     if let Some(unseen) = data.unseen_test_rows() {
         metrics["unseen"] = json!(classifier.scores(&unseen, options.seed)?.whole);
     }
-    metrics["choice"] = choice.as_ref().map(Choice::to_json).into();
-    if let Some(figures) = choice.as_ref().and_then(Choice::held_out) {
-        metrics["valid"] = figures;
-    }
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
-    card += &unseen_section(&metrics, "accuracy");
     choice.iter().for_each(|choice| card += &choice.section());
+    card += &unseen_section(&metrics, "accuracy");
     card += &section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some(before) = &before
@@ -328,7 +329,7 @@ fn finish(
     let super::card::Report { whole, parts, from_scratch, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
     let advice = advice.sentence(network_name(classifier.config.model.body.network()), seconds, majority);
-    let advice = with_encoder(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
     let choice = choice.map(|choice| choice.sentence());
+    let advice = with_encoder(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
     Ok(Outcome { model: classifier, metrics, test: whole, parts, from_scratch, advice, choice, best, interrupted })
 }

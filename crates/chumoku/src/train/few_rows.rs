@@ -10,15 +10,15 @@ use super::folds::{divided, splits};
 use super::halves::Whole;
 use super::names::label;
 use super::network::Network;
-use super::ngrams;
+use super::ngrams::{self, Calibration};
 use super::parts::PartGradients;
 use super::trainable::{Place, Trainable};
-use super::{Blend, Event, Freeze, State, TrainOptions, TrainingData, known};
+use super::{Blend, Event, Freeze, State, TrainOptions, TrainingData};
 use crate::caution::Caution;
+use crate::decision::Decision;
 use crate::inference::{self, Framed};
 use crate::lang::lang;
 use crate::logistic::{self, Regression};
-use crate::model_folder::read_snapshot;
 use crate::models::Classifier;
 use crate::ngram::{Found, NgramData};
 use crate::scoring::{Difference, largest, mean_loss, quick_scores};
@@ -96,12 +96,21 @@ pub(super) struct Few {
     pub(super) choice: Choice,
     /// Training and validation rows as training rows.
     pub(super) data: TrainingData,
-    pub(super) blend: Blend,
-    pub(super) caution: Caution,
+    pub(super) joint: Joint,
     /// The weight of the data against the n-gram model's penalty.
     pub(super) c: f32,
     /// The network, where it is a regression.
     pub(super) network: Option<Network>,
+}
+
+/// How the halves of a predictor are joined, and how their probabilities become answers.
+pub(super) struct Joint {
+    pub(super) blend: Blend,
+    pub(super) caution: Caution,
+    /// The decision for macro-F1, for the report.
+    pub(super) found: Option<Decision>,
+    /// The same, if it was asked for.
+    pub(super) decision: Option<Decision>,
 }
 
 /// A regression on an encoder's vectors, which was not compared with anything yet.
@@ -143,17 +152,13 @@ fn merged(data: &TrainingData) -> TrainingData {
 
 /// Whether a regression on the vectors of a pretrained encoder is to be tried.
 fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
-    let is_pretrained = options.from.as_deref().is_some_and(|folder| {
-        // A folder that cannot be read is reported where its encoder is.
-        read_snapshot(folder, |folder| Ok(!known::is_in_own_form(folder))).unwrap_or(false)
-    });
     let rows = data.train.len() + data.valid.len();
     let is_asked = match options.freeze {
         Some(Freeze::All) => true,
         Some(_) => false,
         None => rows <= MOST_ROWS,
     };
-    is_pretrained && data.further.is_none() && is_asked
+    options.from.is_some() && data.further.is_none() && is_asked
 }
 
 impl Candidate {
@@ -241,7 +246,7 @@ pub(super) fn choose(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<Few>> {
-    if !is_few(data) || options.optimize.is_some() {
+    if !is_few(data) {
         return Ok(None);
     }
     let merged = merged(data);
@@ -275,7 +280,11 @@ pub(super) fn choose(
     let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
     let predicted: Vec<u32> = probabilities.iter().map(|row| largest(row)).collect();
     let (_, macro_f1) = quick_scores(labels, &predicted, data.labels.len());
-    let caution = Caution::of_classes(&probabilities, labels, &ngrams.known, (None, data.hierarchy.as_ref()));
+    let tree = data.hierarchy.as_ref();
+    let found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+    let decision = found.clone().filter(|_| options.optimize.is_some());
+    let caution = Caution::of_classes(&probabilities, labels, &ngrams.known, (decision.as_ref(), tree));
+    let joint = Joint { blend, caution, found, decision };
     let choice = Choice {
         taken,
         ngrams: Some(accuracy(&ngrams.log_p, labels)),
@@ -287,7 +296,7 @@ pub(super) fn choose(
         joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels) }),
     };
     let network = candidate.filter(|_| taken == Way::Regression).map(|candidate| candidate.network);
-    Ok(Some(Few { choice, data: merged, blend, caution, c: ngrams.c, network }))
+    Ok(Some(Few { choice, data: merged, joint, c: ngrams.c, network }))
 }
 
 /// Of a fine-tuned network and a regression, each judged on all rows, the one to take: fine-tuning only if it is better by
@@ -419,13 +428,15 @@ impl NgramFolds {
         Ok(NgramFolds { c: config.c_grid[best], log_p: log_p.swap_remove(best), known })
     }
 
-    /// The scale of the scores, and when to say "I do not know".
-    pub(super) fn calibrated(&self, data: &TrainingData, class_weights: Option<&[f32]>) -> (f32, Caution) {
+    /// The calibration on all rows.
+    pub(super) fn calibrated(
+        &self,
+        data: &TrainingData,
+        options: &TrainOptions,
+        class_weights: Option<&[f32]>,
+    ) -> Calibration {
         let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-        let scale = Blend::fit(&self.log_p, &[], &labels, class_weights).attention;
-        let alone = Blend { attention: scale, ngrams: 0.0 };
-        let probabilities: LogP = self.log_p.iter().map(|row| alone.probabilities(row, None)).collect();
-        (scale, Caution::of_classes(&probabilities, &labels, &self.known, (None, data.hierarchy.as_ref())))
+        Calibration::of((&self.log_p, &self.known), &labels, data, options, class_weights)
     }
 }
 
@@ -437,8 +448,7 @@ pub(super) fn of_ngrams(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<NgramFolds>> {
-    let is_chosen = is_few(data) && options.optimize.is_none();
-    is_chosen.then(|| NgramFolds::of(&merged(data), options, class_weights, stop, observe)).transpose()
+    is_few(data).then(|| NgramFolds::of(&merged(data), options, class_weights, stop, observe)).transpose()
 }
 
 /// Out-of-fold predictions of networks that take steps.

@@ -68,24 +68,24 @@ pub(super) fn train<A: Target>(
     }
     let base = Held::measure().now;
     let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-    let mut config = options.set.ngrams(data);
-    if let Some(c) = given.c {
-        (config.c_grid, config.c_without_validation) = (vec![c], c);
-    }
     let network = given.network.map_or_else(|| Network::new(data, options), Ok)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let mut task = Classify::new(data, &network, &model)?;
-    let settings = (&config, weights.as_deref());
-    task.footing = ngram_footing(data, super::ngrams::memory_of(data, &config), base);
+    given.watched.map_or(Ok(()), |rows| task.watch(rows))?;
+    let mut settings = options.set.ngrams(data);
+    if let Some(c) = given.c {
+        (settings.c_grid, settings.c_without_validation) = (vec![c], c);
+    }
+    let settings = &settings;
+    task.footing = ngram_footing(data, super::ngrams::memory_of(data, settings), base);
     tell_memory(memory_of(&task), observe);
-    let mut ngrams = super::ngrams::fit(data, "baseline", settings, stop, observe)?;
+    let mut ngrams = super::ngrams::fit(data, "baseline", (settings, weights.as_deref()), stop, observe)?;
     if options.from.is_none() && !options.resume {
-        super::offer::offer_to_stop(data, &ngrams.model, settings, stop, observe)?;
+        super::offer::offer_to_stop(data, &ngrams.model, (settings, weights.as_deref()), stop, observe)?;
     }
     // The network needs the memory more.
     ngrams.found.forget_texts();
     task.seconds_afterwards = ngrams.seconds;
-    given.watched.map_or(Ok(()), |rows| task.watch(rows))?;
     task.describe(weights.is_none(), observe);
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));

@@ -81,12 +81,9 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let c = few.as_ref().map(|few| few.c).or(c);
-    let ByValid { scale, caution, found: found_decision, decision } = match &few {
-        Some(few) => {
-            let (scale, caution) = few.calibrated(data, weights.as_deref());
-            ByValid { scale, caution: Some(caution), found: None, decision: None }
-        }
-        None => by_valid(data, &chosen, (options, weights.as_deref())),
+    let Calibration { scale, caution, found: found_decision, decision } = match &few {
+        Some(few) => few.calibrated(data, options, weights.as_deref()),
+        None => by_valid(data, &chosen, options, weights.as_deref()),
     };
     let ngrams = refit(data, (&chosen, c), found, settings, stop, observe)?;
     let config = NgramClassifierConfig {
@@ -163,36 +160,55 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
 
-/// What the validation rows decide of a model of n-grams.
-struct ByValid {
-    scale: f32,
-    caution: Option<Caution>,
-    /// The decision for macro-F1.
-    found: Option<Decision>,
+/// How scores become probabilities and answers.
+pub(super) struct Calibration {
+    /// The factor on the scores.
+    pub(super) scale: f32,
+    /// When to say "I do not know".
+    pub(super) caution: Option<Caution>,
+    /// The decision for macro-F1, for the report.
+    pub(super) found: Option<Decision>,
     /// The same, if it was asked for.
-    decision: Option<Decision>,
+    pub(super) decision: Option<Decision>,
 }
 
-/// The scale of the scores, and when to say "I do not know", by the validation rows.
-fn by_valid(data: &TrainingData, chosen: &NgramModel, (options, weights): (&TrainOptions, Option<&[f32]>)) -> ByValid {
+impl Calibration {
+    /// By rows that had no part in the weights: their log-probabilities, and the share of their n-grams that the model knows.
+    pub(super) fn of(
+        (log_p, known): (&[Vec<f32>], &[f32]),
+        labels: &[u32],
+        data: &TrainingData,
+        options: &TrainOptions,
+        class_weights: Option<&[f32]>,
+    ) -> Calibration {
+        let scale = Blend::fit(log_p, &[], labels, class_weights).attention;
+        if labels.is_empty() {
+            return Calibration { scale, caution: None, found: None, decision: None };
+        }
+        let of_row = |log_p: &Vec<f32>| {
+            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
+            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
+        };
+        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
+        let tree = data.hierarchy.as_ref();
+        let found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+        let decision = found.clone().filter(|_| options.optimize.is_some());
+        let caution = Some(Caution::of_classes(&probabilities, labels, known, (decision.as_ref(), tree)));
+        Calibration { scale, caution, found, decision }
+    }
+}
+
+/// The calibration on the validation rows.
+fn by_valid(
+    data: &TrainingData,
+    chosen: &NgramModel,
+    options: &TrainOptions,
+    class_weights: Option<&[f32]>,
+) -> Calibration {
     let logits = chosen.logits_of(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
-    let scale = Blend::fit(&log_p, &[], &data.valid.labels, weights).attention;
-    let mut by_valid = ByValid { scale, caution: None, found: None, decision: None };
-    if data.valid.is_empty() {
-        return by_valid;
-    }
-    let of_row = |log_p: &Vec<f32>| {
-        let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
-        log_softmax(&scaled).iter().map(|x| x.exp()).collect()
-    };
-    let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
     let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-    let (labels, tree) = (&data.valid.labels, data.hierarchy.as_ref());
-    by_valid.found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
-    by_valid.decision = by_valid.found.clone().filter(|_| options.optimize.is_some());
-    by_valid.caution = Some(Caution::of_classes(&probabilities, labels, &known, (by_valid.decision.as_ref(), tree)));
-    by_valid
+    Calibration::of((&log_p, &known), &data.valid.labels, data, options, class_weights)
 }
 
 /// The model card.

@@ -50,8 +50,14 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
     let Some(outcome) = trained else { return Ok(session.interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let noun = network_name(outcome.model.config().model.body.network());
-        show(&outcome.metrics, noun, &next(place, args.data.is_none(), true, data.reads_pairs()), &outcome.advice)
+        let advice = with_choice(outcome.choice.as_deref(), &outcome.advice);
+        show(&outcome.metrics, noun, &next(place, args.data.is_none(), true, data.reads_pairs()), &advice)
     })
+}
+
+/// The advice, behind the way of training that was chosen.
+fn with_choice(choice: Option<&str>, advice: &str) -> String {
+    choice.map_or_else(|| advice.to_owned(), |choice| tr!("{choice}. {advice}", "{choice}。{advice}"))
 }
 
 /// Refuses what only a network has.
