@@ -160,7 +160,7 @@ const STAYS_ENGLISH: &[English] = &[
     english("the English half of clap's errors", "chumoku-cli/src/usage.rs", &["all options: --help"]),
     english(
         "names of columns in files",
-        "chumoku-text/src/data/pair_columns.rs",
+        "chumoku-text/src/data/look/pair_columns.rs",
         &[
             "input text",
             "output text",

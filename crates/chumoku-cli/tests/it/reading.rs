@@ -33,7 +33,7 @@ fn a_model_reads_files_as_its_training_file_was_read() {
     let predicted = place.run(&["predict", "model", "--input", "spam.csv", "--json"]).ok();
     let lines = predicted.json_lines();
     assert_eq!(lines.len(), 60, "{predicted:#?}");
-    assert!(lines[0]["v2"].as_str().is_some_and(|text| text.ends_with("für Größe 0")), "{:?}", lines[0]);
+    assert!(lines[0]["input"]["v2"].as_str().is_some_and(|text| text.ends_with("für Größe 0")), "{:?}", lines[0]);
     assert!(place.run(&["eval", "model", "spam.csv"]).ok().stderr.contains("decoded from windows-1252"));
     let explained = place.run(&["explain", "model", "--input", "spam.csv", "--json", "-"]).ok();
     assert_eq!(explained.json_lines().len(), 60);

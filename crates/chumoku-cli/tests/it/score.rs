@@ -206,7 +206,7 @@ fn what_is_wrong_is_said() {
     place.refuses(&["eval", "model", "words.csv"], &["words.csv:2", "a number", "good"]);
     place.write(
         "tags.jsonl",
-        "{\"text\": \"a\", \"labels\": [\"x\"]}\n{\"text\": \"b\", \"labels\": [\"y\"]}\n".repeat(20),
+        "{\"text\": \"a\", \"labels\": [\"x\"]}\n{\"text\": \"b\", \"labels\": [\"x\", \"y\"]}\n".repeat(20),
     );
     place.run(&["train", "tags.jsonl", "--epochs", "1", "--out", "tags"]).ok();
     place.refuses(&["eval", "tags", "tags.jsonl", "--svg", "x.svg"], &["--svg", "of numbers"]);

@@ -8,7 +8,7 @@ use super::fasttext::LABEL_PREFIX;
 use super::format::{Format, ReadOptions};
 use super::json_array::is_array;
 use super::look::names::{is_name, is_text_name, named_role};
-use super::look::reasons::as_asked;
+use super::look::reasons::{as_asked, as_in_training};
 use crate::lang::lang;
 
 /// Lines of the head that are looked at.
@@ -212,8 +212,7 @@ fn remembered(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Op
         Format::FastText if !head.contains(LABEL_PREFIX) => return None,
         other => other,
     };
-    let why = lang().pick("as in training", "学習時と同じ");
-    Some(Found { format, why, is_sure: true })
+    Some(Found { format, why: as_in_training(), is_sure: true })
 }
 
 /// The lines of the head that are known to be whole.

@@ -142,12 +142,11 @@ const TABLE_ROWS: usize = 4;
 /// Rows of a sheet that are counted to tell a table from a cover.
 const COUNTED_ROWS: usize = 200;
 /// Names of sheets that say something of a workbook.
-const COVERS: [&str; 24] = [
+const COVERS: [&str; 23] = [
     "cover",
-    "cover page",
+    "coverpage",
     "title",
     "readme",
-    "read me",
     "about",
     "info",
     "information",
@@ -205,7 +204,7 @@ fn behind_cover<'a>(path: &Path, book: &mut Book, visible: &'a [String]) -> Opti
     // Faults of a sheet are reported when it is read.
     let mut rows = |sheet: &str| caught(path, || table_rows(book, sheet)).unwrap_or_default();
     let of_first = rows(first);
-    let is_cover = COVERS.contains(&first.trim().to_lowercase().as_str());
+    let is_cover = COVERS.contains(&first.to_lowercase().replace(' ', "").as_str());
     if of_first >= COUNTED_ROWS && !is_cover {
         return None;
     }

@@ -226,6 +226,10 @@ impl Source {
                     "欠損値を表す{word}（--missing none でクラス名として扱えます）"
                 )
             }
+            _ if is_list => {
+                let title = self.layout().column_title(column);
+                tr!("an empty list in {title}", "{title}に空のリスト")
+            }
             Format::FastText => lang().pick("no __label__ on the line", "__label__ のない行").to_owned(),
             _ => lang().pick("an empty field", "空欄").to_owned(),
         };

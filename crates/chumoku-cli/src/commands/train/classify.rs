@@ -248,7 +248,8 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData> {
     let mut options = options;
     let known_labels: &[String] = known.map_or(&[], |known| &known.labels[..]);
     options.merge_into(known_labels);
-    let mut dataset = load_all(args, path, &options_like(path, &args.more, &options)?, load)?;
+    let like = options_like(path, &args.more, &options)?;
+    let mut dataset = load_all(args, path, [&options, &like], load)?;
     if options.merge_labels.is_some() {
         merge_labels(dataset.examples.iter_mut().map(|example| &mut example.label), known_labels);
         options.merge_into(&dataset.labels());

@@ -70,7 +70,7 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData<Vec<
     let known_labels: &[String] = known.map_or(&[], |known| &known.labels[..]);
     options.merge_into(known_labels);
     let like = options_like(path, &args.more, &options)?;
-    let mut train = load_all(args, path, &like, |path, options| load(path, options, &how))?;
+    let mut train = load_all(args, path, [&options, &like], |path, options| load(path, options, &how))?;
     if options.merge_labels.is_some() {
         train.merge_labels(known_labels);
         options.merge_into(&train.labels());

@@ -50,7 +50,7 @@ pub(super) fn data(args: &Train) -> anyhow::Result<DocumentParts> {
         return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let documents = load_all(args, path, &options, load)?;
+    let documents = load_all(args, path, [&options; 2], load)?;
     let texts = |path: &Path| Ok::<_, anyhow::Error>(load(path, &options)?.texts);
     let valid = args.valid.as_deref().map(texts).transpose()?;
     let test = args.test.as_deref().map(texts).transpose()?;

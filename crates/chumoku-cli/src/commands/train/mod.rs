@@ -195,16 +195,17 @@ fn task(args: &Train, own: Option<TaskName>) -> anyhow::Result<TaskName> {
     Ok(task)
 }
 
-/// The rows of all training files, in the order of the files.
+/// The rows of all training files, in the order of the files: the `first` is read with these options, the others with those
+/// that are `like` it.
 fn load_all<F: Joined>(
     args: &Train,
     first: &Path,
-    options: &ReadOptions,
+    [options, like]: [&ReadOptions; 2],
     load: impl Fn(&Path, &ReadOptions) -> anyhow::Result<F>,
 ) -> anyhow::Result<F> {
     let mut rows = load(first, options)?;
     for path in &args.more {
-        rows.join(load(path, options)?);
+        rows.join(load(path, like)?);
     }
     Ok(rows)
 }

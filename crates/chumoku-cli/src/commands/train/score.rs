@@ -65,7 +65,8 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData<Meas
     let options = read_options(&args.reading, false)?;
     let mut numbers = options.clone();
     numbers.numbers = true;
-    let train = load_all(args, path, &options_like(path, &args.more, &numbers)?, load)?;
+    let like = options_like(path, &args.more, &numbers)?;
+    let train = load_all(args, path, [&options, &like], load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];

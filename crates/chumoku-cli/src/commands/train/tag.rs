@@ -27,7 +27,7 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
         return Err(Usage(problem).into());
     };
     let options = read_options(&args.reading, false)?;
-    let train = load_all(args, path, &options, load)?;
+    let train = load_all(args, path, [&options; 2], load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];

@@ -50,7 +50,7 @@ fn data(args: &Train) -> anyhow::Result<(PairParts, [String; 2])> {
         return Ok((builtin::dates(DATES), ["date".into(), "ISO 8601".into()]));
     };
     let options = read_options(&args.reading, false)?;
-    let train = load_all(args, path, &options, load)?;
+    let train = load_all(args, path, [&options; 2], load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let names = train.names.clone();

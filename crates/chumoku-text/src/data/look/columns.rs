@@ -7,7 +7,7 @@ use super::label::{Candidate, NAMED, View};
 use super::missing::Missing;
 use super::names::{PAIR_NAMES, TEXT_NAMES, folded};
 use super::profile::{FEW_ROWS, Profile};
-use super::reasons::{as_asked, few_values, its_name, label_wanted, the_only_other};
+use super::reasons::{as_asked, as_in_training, few_values, its_name, label_wanted, the_only_other};
 use super::{alike, next_best, ranked};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, joined, listed};
@@ -80,6 +80,8 @@ impl Columns {
 pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -> Result<Columns, DataError> {
     let mut chooser = Chooser::new(layout, rows, options);
     let filled = chooser.with_remembered(options);
+    let why_asked = |given: &Option<String>| if given.is_some() { as_asked() } else { as_in_training() };
+    let [why_text, why_label] = [why_asked(&options.text), why_asked(&options.label)];
     let options = filled.as_ref().unwrap_or(options);
     let beside = chooser.asked_beside(options)?;
     let taken: Vec<usize> = beside.iter().filter_map(Beside::column).collect();
@@ -95,7 +97,7 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     let asked_label = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
     let pair = match options.text.as_deref() {
         _ if !options.pairs => None,
-        Some(wanted) => chooser.asked_pair(wanted)?.map(|pair| (pair, as_asked())),
+        Some(wanted) => chooser.asked_pair(wanted)?.map(|pair| (pair, why_text)),
         None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))).or_else(|| {
             // Rows to be answered, of which a model of pairs needs two columns.
             let only = options.faults_in_place && layout.columns.len() == 2 && !layout.has_names();
@@ -112,7 +114,7 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
         let roles = [Role::Text, Role::Label];
         return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
     }
-    let mut label = asked_label.map(|column| (column, as_asked()));
+    let mut label = asked_label.map(|column| (column, why_label));
     if label.is_none() {
         let texts: Vec<usize> = [asked_text, second].into_iter().flatten().collect();
         let named =
@@ -122,7 +124,7 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     let taken = label.map(|(column, _)| column);
     let mut next_text = None;
     let (text, text_why) = match asked_text {
-        Some(column) => (column, pair.map_or(as_asked(), |(_, why)| why)),
+        Some(column) => (column, pair.map_or(why_text, |(_, why)| why)),
         None => {
             let found = chooser.text(taken)?;
             next_text = found.next;
@@ -215,7 +217,8 @@ impl<'a> Chooser<'a> {
 
     /// Returns the value of a flag that names a column.
     fn flag(&self, column: usize) -> String {
-        let name = self.layout.columns.get(column).filter(|name| self.layout.has_names() && !name.trim().is_empty());
+        let can_be_named = |name: &&String| self.layout.has_names() && !name.trim().is_empty() && !name.contains(',');
+        let name = self.layout.columns.get(column).filter(can_be_named);
         name.map_or_else(|| (column + 1).to_string(), |name| name.trim().to_owned())
     }
 

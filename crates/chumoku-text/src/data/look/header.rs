@@ -2,7 +2,7 @@
 
 use super::super::error::Role;
 use super::super::format::ReadOptions;
-use super::label_kind::is_date;
+use super::dates::is_date;
 use super::missing::Missing;
 use super::names::{is_name, named_role, names_two_texts};
 use super::pair_columns::named_pair;
@@ -12,13 +12,13 @@ use std::collections::HashMap;
 /// The bits that names must outweigh: a row of data is what most rows are.
 const PRIOR: f64 = -2.0;
 /// The most bits that one column contributes.
-const MOST: f64 = 6.0;
+const MOST: f64 = 7.0;
 /// Bits for a name that occurs in lists of names, and against a value that occurs again in its column.
 const KNOWN: [f64; 2] = [8.0, -8.0];
 /// Bits against a number where names stand.
 const NUMBER: f64 = -6.0;
 /// The most bits by which long or punctuated fields count against a header.
-const PROSE: f64 = -6.0;
+const PROSE: f64 = -5.0;
 /// Fewer rows below do not show whether the first one is odd.
 const ENOUGH_ROWS: usize = 10;
 

@@ -30,6 +30,8 @@ const ATTRIBUTE: f64 = -2.0;
 const PATH: f64 = -1.5;
 /// A column with more classes than this is less likely the label.
 const USUAL_CLASSES: f64 = 50.0;
+/// The most bits for the number of such columns: however many there are, a column of words may be the label.
+const MOST_OF_FLAGS: f64 = 1.9;
 /// Columns of 0 and 1 that may together be the labels.
 const LEAST_FLAGS: usize = 3;
 
@@ -247,7 +249,7 @@ impl View<'_> {
         // One of them in each row is a class, written as columns.
         let holding = |row: &&Record| flags.iter().filter(|&&column| flag(row.field(column)) == Some(true)).count();
         let one_of_all = if self.rows.iter().all(|row| holding(row) == 1) { 2.0 } else { 0.0 };
-        let bits = FLAG + (flags.len() as f64).log2() + one_of_all - against;
+        let bits = FLAG + (flags.len() as f64).log2().min(MOST_OF_FLAGS) + one_of_all - against;
         let why = lang().pick("columns of 0 and 1", "0 と 1 だけの列").to_owned();
         Some((bits, Candidate { form: Form::Columns(flags), why }))
     }

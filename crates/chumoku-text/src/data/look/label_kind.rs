@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::dates::is_date;
 use super::profile::is_number;
 use super::quantity::{Form, Quantity};
 use crate::lang::wording::{joined, quoted};
@@ -117,61 +118,6 @@ fn whole(label: &str) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
 }
 
-/// Names of months and days as dates have them, and what stands beside times.
-const DATE_WORDS: [&str; 26] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "sept",
-    "oct",
-    "nov",
-    "dec",
-    "am",
-    "pm",
-];
-
-/// Checks whether a field is a day or a time, as in `2026-11-22`, `22.11.2026 07:30`, `30-Jul-18` or `2026年11月22日`.
-pub(crate) fn is_date(field: &str) -> bool {
-    let field = field.trim();
-    if field.len() > 64 {
-        return false;
-    }
-    let digits = field.chars().filter(char::is_ascii_digit).count();
-    let between = field.chars().filter(|c| matches!(c, '-' | '/' | '.' | ':' | '年' | '月' | ' ' | ',')).count();
-    let is_marked = |c: char| c.is_ascii_digit() || "-/.:+TZ 年月日時分秒".contains(c);
-    let parts = field.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    let fits = parts.clone().all(|part| part.len() <= 4 || field.contains(['T', ' ', '.']));
-    let marks = field.chars().filter(|c| matches!(c, '-' | '/' | '.' | ':' | '年' | '月')).count();
-    if (4..=23).contains(&digits) && marks >= 2 && parts.clone().count() >= 3 && fits && field.chars().all(is_marked) {
-        return true;
-    }
-    // A month or a half of the day in letters.
-    let mut words = field.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1).peekable();
-    words.peek().is_some()
-        && words.all(|word| DATE_WORDS.contains(&word.to_lowercase().as_str()))
-        && (3..=20).contains(&digits)
-        && between >= 2
-        && parts.clone().count() >= 2
-        && field.chars().all(|c| is_marked(c) || c.is_ascii_alphabetic() || c == ',')
-}
-
 /// Whether a label is a code: digits or hexadecimal among other characters, and no space.
 fn is_code(label: &str) -> bool {
     label.chars().any(|c| c.is_ascii_digit()) && !label.contains(char::is_whitespace) && label.is_ascii()
@@ -206,6 +152,11 @@ mod tests {
             Some(LabelKind::Dates)
         );
         assert_eq!(kind(300, |i| format!("{}-Jul-{:02}", 1 + i % 31, i % 50)), Some(LabelKind::Dates));
+        assert_eq!(
+            kind(300, |i| format!("2025/03/{:02} 9:{:02}:00 AM GMT+1", 1 + i % 28, i % 60)),
+            Some(LabelKind::Dates)
+        );
+        assert_eq!(kind(300, |i| format!("2025/03/{:02} 午後 9:{:02}:00", 1 + i % 28, i % 60)), Some(LabelKind::Dates));
         assert_eq!(kind(300, |i| format!("May {}, {} 10:00 AM", 1 + i % 31, 1990 + i % 30)), Some(LabelKind::Dates));
         assert_eq!(kind(300, |i| format!("22.11.2026 07:{:02}:{:02}", i / 60, i % 60)), Some(LabelKind::Dates));
         assert_eq!(kind(100, |i| format!("This is what somebody wrote about visit {i}.")), Some(LabelKind::Texts));

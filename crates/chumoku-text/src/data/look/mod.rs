@@ -14,6 +14,7 @@
 //! names promise, `missing.rs` which values mean that there is none.
 
 pub(crate) mod columns;
+pub(crate) mod dates;
 pub(crate) mod header;
 pub(crate) mod label;
 pub(crate) mod label_form;

@@ -144,7 +144,7 @@ const ATTRIBUTES: [&str; 46] = [
     "city",
     "gender",
     "sex",
-    "age group",
+    "agegroup",
     "date",
     "day",
     "weekday",
@@ -162,7 +162,7 @@ const ATTRIBUTES: [&str; 46] = [
     "browser",
     "os",
     "version",
-    "app version",
+    "appversion",
     "annotator",
     "rater",
     "subreddit",
@@ -200,7 +200,7 @@ fn words(name: &str) -> Vec<String> {
 
 /// Checks whether a name says that its column holds a property of the text rather than what is to be predicted.
 pub(crate) fn names_attribute(name: &str) -> bool {
-    ATTRIBUTES.contains(&words(name).join(" ").as_str())
+    ATTRIBUTES.contains(&words(name).concat().as_str())
 }
 
 /// Checks whether a name says that its column holds identifiers.

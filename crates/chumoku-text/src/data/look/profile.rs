@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::super::record::{Layout, Record};
-use super::label_kind::is_date;
+use super::dates::is_date;
 use super::missing::Missing;
 use super::names::names_identifier;
+use super::quantity::Quantity;
 
 /// Fewer rows do not show whether values repeat.
 pub(crate) const FEW_ROWS: usize = 20;
@@ -49,6 +50,14 @@ impl Profile {
         let distinct: HashSet<&str> = values.iter().copied().collect();
         let mostly_unique = filled > 2 && distinct.len() * 10 >= filled * 9;
         let name = if layout.has_names() { layout.columns.get(column).map_or("", String::as_str) } else { "" };
+        // Numbers with signs in them, such as those of telephones.
+        let has_digit = |value: &str| value.bytes().any(|byte| byte.is_ascii_digit());
+        let is_code = |value: &str| {
+            has_digit(value)
+                && !value.chars().any(char::is_alphabetic)
+                && Quantity::of(value).is_none()
+                && !is_date(value)
+        };
         let has_no_space = || share(&|value| !value.trim().contains(char::is_whitespace)) >= 0.9;
         Profile {
             mean_chars: values.iter().map(|value| value.chars().count()).sum::<usize>() as f64 / filled.max(1) as f64,
@@ -59,7 +68,8 @@ impl Profile {
             spaced: share(&|value| value.chars().any(|c| c.is_whitespace() || !c.is_ascii())),
             numeric: values.iter().all(|value| is_number(value)),
             nested: rows.iter().any(|row| nested_value(layout, row, column).is_some()),
-            is_identifier: mostly_unique && (names_identifier(name) && has_no_space() || share_a_template(&values)),
+            is_identifier: mostly_unique
+                && (names_identifier(name) && has_no_space() || share_a_template(&values) || share(&is_code) >= 0.9),
             is_dates: filled > 0 && share(&is_date) >= 0.9,
             is_flag: is_flag(&distinct),
         }

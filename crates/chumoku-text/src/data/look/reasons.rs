@@ -7,6 +7,11 @@ pub(crate) fn label_wanted() -> &'static str {
     lang().pick("a column of few, repeated values", "少数の値が繰り返される列")
 }
 
+/// The reason for a column that the training file had.
+pub(crate) fn as_in_training() -> &'static str {
+    lang().pick("as in training", "学習時と同じ")
+}
+
 /// The reason for a column that the caller named.
 pub(crate) fn as_asked() -> &'static str {
     lang().pick("as asked", "指定どおり")

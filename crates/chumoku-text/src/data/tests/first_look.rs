@@ -100,6 +100,12 @@ fn columns_of_properties_yield_to_a_label_and_both_are_named() {
     for part in ["a.csv: choosing what to predict", "--label queue", "--labels urgent,billing,spam"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    // However many there are.
+    let content = table("text,a,b,c,d,e,f,g,h,outcome", 60, |i| {
+        let flags: Vec<String> = (0..8).map(|k| ((i * (k + 3) / 2) % 2).to_string()).collect();
+        format!("{},{},{}", words(i), flags.join(","), ["won", "lost"][i * 7 % 5 % 2])
+    });
+    assert!(look("a.csv", &content).unwrap_err().contains("--label outcome"));
     // Alone they are the labels, and many outweigh an attribute.
     let content = table("id,comment_text,toxic,obscene,threat,insult", 60, |i| {
         format!("{i:08x}00000000,{},{},{},{},{}", words(i), i % 2, i / 2 % 2, i / 4 % 2, i / 8 % 2)
@@ -150,6 +156,13 @@ fn headers_of_forms_and_exports_are_seen() {
         let (.., said) = chosen("a.csv", table(header, 40, row));
         assert!(said.contains("with a header"), "{said}");
     }
+    // A sentence above texts and a new value above classes may be either.
+    let open =
+        table("Bitte beschreiben Sie Ihr Anliegen so genau wie möglich.,Art des Anliegens (Pflichtfeld)", 60, |i| {
+            format!("{},{}", words(i), ["x1", "y1"][i % 2])
+        });
+    let said = message("a.csv", open, &labelled());
+    assert!(said.contains("--header yes or --header no"), "{said}");
     // Rows of data are no header.
     for row in [
         &(|i: usize| format!("{},{}", words(i), ["spam", "ham"][i % 2])) as &dyn Fn(usize) -> String,
@@ -189,6 +202,7 @@ fn identifiers_are_not_taken_for_the_text() {
         ("ref,channel,category", &|i| format!("AB{i:04}/X")),
         ("uuid,channel,category", &|i| format!("{i:08x}-0000-4000-8000-00{i:08x}ff")),
         ("mail,channel,category", &|i| format!("user{i}@example.org")),
+        ("phone,channel,category", &|i| format!("+49 170 {:07}", i * 76_543 % 9_999_991)),
         ("注文番号,channel,category", &|i| format!("注文{i:05}")),
         ("user id,channel,category", &|i| format!("{}{i}", ["anna", "bob", "carla", "dmitri"][i * 3 % 4])),
     ] {
@@ -199,6 +213,17 @@ fn identifiers_are_not_taken_for_the_text() {
             assert!(said.contains(part), "{part}: {said}");
         }
     }
+    let tweets = table("4,1467810369,Mon Apr 06 22:19:45 PDT 2009,NO_QUERY,user0,a first message here", 60, |i| {
+        format!(
+            "{},{},Mon Apr 06 22:{:02}:45 PDT 2009,NO_QUERY,user{},{}",
+            i % 2 * 4,
+            1_467_810_400 + i,
+            i % 60,
+            i + 1,
+            words(i)
+        )
+    });
+    assert_eq!(chosen("tweets.csv", tweets).0, "text");
     // A text beside them is found.
     let content = table("id,note,kind", 60, |i| format!("A-{i:05},{},{}", words(i), ["x", "y"][i % 2]));
     assert_eq!(chosen("a.csv", content).0, "note");
