@@ -258,7 +258,7 @@ fn write_attention(file: &Path, words: &[String], attention: &[f32]) -> Result<(
     let tensor = Tensor::new(&shape, attention.to_vec()).map_err(|error| error.to_string())?;
     let tokens = ("tokens".to_owned(), serde_json::json!(words).to_string());
     let shared = TensorFile { tensors: [("attention".into(), tensor)].into(), metadata: [tokens].into() };
-    shared.write(file).map_err(|error| error.to_string())
+    shared.write(file, &chumoku::output::Inputs::none()).map_err(|error| error.to_string())
 }
 
 /// A row of the table.

@@ -131,8 +131,9 @@ fn lines_on_screen(text: &str) -> usize {
 fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
     let place = Place::new();
     let classes = |n: usize, rows: usize| {
-        let row =
-            |i: usize| format!("class {},word{} in room {}\n", i % n, (i + usize::from(i / 3 % 5 == 0)) % n, i % 11);
+        let row = |i: usize| {
+            format!("class {},word{} in room {}\n", i % n, (i + usize::from((i / 3).is_multiple_of(5))) % n, i % 11)
+        };
         format!("label,text\n{}", (0..rows).map(row).collect::<String>())
     };
     place.write("many.csv", classes(40, 1200));

@@ -182,7 +182,7 @@ pub enum DataError {
     #[error("{}", tr!("{}: reading JSON: expected one array of rows, found an object with {keys}; write one of its arrays to a file of its own, as with jq {first} FILE > rows.json", "{}: JSON を読めません。行の配列が 1 つ必要ですが、{keys} を持つオブジェクトです。jq {first} ファイル > rows.json のように、配列の 1 つを別のファイルに書き出してください", path.display()))]
     SeveralArrays { path: PathBuf, keys: String, first: String },
     #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; {advice}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。{advice}", quoted(column)))]
-    Nested { place: Place, role: Role, column: String, found: &'static str, advice: Box<str> },
+    Nested { place: Place, role: Role, column: Box<str>, found: &'static str, advice: Box<str> },
     #[error("{}", tr!("{place}: reading the text: expected some characters, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストを読めません。文字が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     EmptyText { place: Place, found: Box<str> },
     #[error("{}", tr!("{place}: reading the label: expected a class name, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。クラス名が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]

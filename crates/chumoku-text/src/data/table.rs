@@ -356,7 +356,7 @@ impl Table {
                     ),
                 };
                 let place = self.place(record.line);
-                Err(DataError::Nested { place, role, column, found: kind(value), advice: advice.into() })
+                Err(DataError::Nested { place, role, column: column.into(), found: kind(value), advice: advice.into() })
             }
         }
     }

@@ -1,9 +1,10 @@
 //! The folder that a run writes to.
 
 use super::lock::Lock;
+use super::source::metrics;
 use crate::model_folder::{
-    CHECKPOINTS, LOG, METRICS, NEXT, TUNE, clear, clear_checkpoints, has_trials, impostors, is_as_good_as_empty,
-    publish, read, settle, strangers,
+    CHECKPOINTS, LOG, NEXT, TUNE, clear, clear_checkpoints, has_trials, impostors, is_as_good_as_empty, publish,
+    settle, strangers,
 };
 use crate::model_folder::{has_checkpoints, is_model_folder};
 use crate::output::{WorkFolder, check_folder};
@@ -193,12 +194,7 @@ fn is_run(folder: &Path) -> bool {
 
 /// Tells whether the training of the model in a folder was interrupted.
 fn was_interrupted(folder: &Path) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Ending {
-        interrupted: bool,
-    }
-    let metrics = read(folder, METRICS).ok();
-    metrics.is_some_and(|bytes| serde_json::from_slice::<Ending>(&bytes).is_ok_and(|ending| ending.interrupted))
+    metrics(folder)["interrupted"] == true
 }
 
 fn not_ours(found: &[String]) -> String {

@@ -208,7 +208,7 @@ pub(crate) fn names_identifier(name: &str) -> bool {
     let words = words(name);
     words.last().is_some_and(|last| {
         let ends_in_japanese = |word: &&str| !word.is_ascii() && last.ends_with(*word);
-        IDENTIFIERS.contains(&last.as_str()) || IDENTIFIERS.iter().any(|word| ends_in_japanese(&word))
+        IDENTIFIERS.contains(&last.as_str()) || IDENTIFIERS.iter().any(ends_in_japanese)
     })
 }
 
