@@ -150,3 +150,27 @@ impl State {
         self.epoch >= settings.epochs || self.stale >= settings.patience
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::{Builder, Init};
+
+    #[test]
+    fn the_best_epoch_has_the_highest_score_then_the_lowest_loss() {
+        let mut builder = Builder::new();
+        builder.add("w", &[1], Init::Normal(1.0));
+        let mut state = State::new(Params::init(&builder.finish(), 1));
+        let epochs = [(0.5, 0.9, true), (0.5, 0.9, false), (0.5, 0.7, true), (0.4, 0.1, false), (0.6, 2.0, true)];
+        for (score, loss, is_best) in epochs {
+            state.epoch += 1;
+            state.average.values_mut()[0] = state.epoch as f32;
+            assert_eq!(state.evaluated(score, loss, true), is_best, "{score} {loss}");
+            assert_eq!(state.stale == 0, is_best);
+        }
+        assert_eq!((state.best.map(|best| best.epoch), state.best_params.values()[0]), (Some(5), 5.0));
+        // Training rows choose nothing: the last weights count.
+        state.epoch += 1;
+        assert!(state.evaluated(0.1, 3.0, false));
+    }
+}
