@@ -10,7 +10,7 @@ use super::folds::{divided, splits};
 use super::halves::Whole;
 use super::names::label;
 use super::network::Network;
-use super::ngrams::{self, Calibration};
+use super::ngram_folds::{ENOUGH_VALID, FOLDS, LogP, NgramFolds, is_few, merged};
 use super::parts::PartGradients;
 use super::trainable::{Place, Trainable};
 use super::{Blend, Event, Freeze, State, TrainOptions, TrainingData};
@@ -20,7 +20,6 @@ use crate::inference::{self, Framed};
 use crate::lang::lang;
 use crate::logistic::{self, Regression};
 use crate::models::Classifier;
-use crate::ngram::{Found, NgramData};
 use crate::scoring::{Difference, largest, mean_loss, quick_scores};
 use crate::{Error, Result, tr, usual_step};
 use chumoku_kernels::parallel;
@@ -29,14 +28,8 @@ use ndarray::{Array2, Axis};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Training and validation rows up to which choices are made by cross-validation.
-const FEW_ROWS: usize = 1000;
-/// Validation rows that are enough to choose by.
-const ENOUGH_VALID: usize = 100;
 /// Rows up to which a regression is tried beside fine-tuning: with more, fine-tuning has always been better.
 const MOST_ROWS: usize = 10_000;
-/// Folds of what is solved quickly.
-const FOLDS: usize = 5;
 /// Folds of networks that take steps.
 const FOLDS_OF_STEPS: usize = 3;
 
@@ -46,9 +39,6 @@ const ERRORS: f64 = 2.0;
 const NATS: f64 = 5.0;
 /// What a network from scratch counts where it is of no clear use: its share of the weights.
 const LEAST_SHARE: f32 = 0.1;
-
-/// Log-probabilities of the classes, of each row.
-type LogP = Vec<Vec<f32>>;
 
 /// How the network of a predictor comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,34 +110,6 @@ pub(super) struct Candidate {
     /// Of the rows that judged, in the order of `judged`.
     log_p: LogP,
     judged: Vec<usize>,
-}
-
-/// Out-of-fold predictions of the n-gram model.
-pub(super) struct NgramFolds {
-    pub(super) c: f32,
-    /// Of each row.
-    pub(super) log_p: LogP,
-    /// The share of each row's n-grams that the model knows.
-    known: Vec<f32>,
-}
-
-/// Whether validation rows are too few to choose by.
-pub(super) fn is_few(data: &TrainingData) -> bool {
-    let rows = data.train.len() + data.valid.len();
-    // Without test rows the figures are those of the validation rows: these must stay apart.
-    let is_judged = !data.test.is_empty();
-    is_judged
-        && rows <= FEW_ROWS
-        && data.valid.len() < ENOUGH_VALID
-        && data.columns.is_empty()
-        && data.further.is_none()
-        && splits(data, FOLDS, 0).iter().flatten().all(|part| part.len() >= 2)
-}
-
-/// Training and validation rows as training rows.
-fn merged(data: &TrainingData) -> TrainingData {
-    let all = (0..data.train.len() + data.valid.len()).collect();
-    TrainingData { test: data.test.clone(), ..divided(data, &[all, Vec::new(), Vec::new()]) }
 }
 
 /// Whether a regression on the vectors of a pretrained encoder is to be tried.
@@ -383,72 +345,6 @@ fn join(
     let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (rows - 1.0).max(1.0);
     let is_clear = mean > ERRORS * (variance / rows).sqrt() && mean * rows > NATS;
     if is_clear { (both, true) } else { (alone, false) }
-}
-
-impl NgramFolds {
-    /// Chooses the strength of the n-gram model's penalty by the log-loss of held-out rows.
-    pub(super) fn of(
-        data: &TrainingData,
-        options: &TrainOptions,
-        class_weights: Option<&[f32]>,
-        stop: &AtomicBool,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> Result<NgramFolds> {
-        let config = options.set.ngrams(data);
-        let (rows, classes) = (data.train.len(), data.labels.len());
-        let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
-        let mut known = vec![0.0; rows];
-        for [learned, judged] in splits(data, FOLDS, options.seed) {
-            let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_str()).collect::<Vec<_>>();
-            let labels: Vec<u32> = learned.iter().map(|&row| data.train.labels[row]).collect();
-            let (learned, held_out) = (texts(&learned), texts(&judged));
-            let of_fold =
-                NgramData { texts: &learned, labels: &labels, num_classes: classes, valid: None, class_weights };
-            let mut found = Found::default();
-            for (&c, log_p) in config.c_grid.iter().zip(&mut log_p) {
-                let mut config = config.clone();
-                (config.c_grid, config.c_without_validation) = (vec![c], c);
-                let (model, next) = ngrams::train(&of_fold, &config, found, stop, observe)?;
-                found = next;
-                let logits = model.logits_of(&held_out);
-                let of_rows = judged.iter().zip(logits.chunks_exact(classes)).zip(&held_out);
-                for ((&row, logits), text) in of_rows {
-                    log_p[row] = log_softmax(logits);
-                    known[row] = model.known_share(text);
-                }
-            }
-        }
-        let labels = &data.train.labels;
-        let counts = |label: u32| class_weights.map_or(1.0, |weights| weights[label as usize]);
-        let loss = |log_p: &LogP| -> f64 {
-            log_p.iter().zip(labels).map(|(row, &label)| -f64::from(counts(label) * row[label as usize])).sum()
-        };
-        let losses: Vec<f64> = log_p.iter().map(loss).collect();
-        let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
-        Ok(NgramFolds { c: config.c_grid[best], log_p: log_p.swap_remove(best), known })
-    }
-
-    /// The calibration on all rows.
-    pub(super) fn calibrated(
-        &self,
-        data: &TrainingData,
-        options: &TrainOptions,
-        class_weights: Option<&[f32]>,
-    ) -> Calibration {
-        let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-        Calibration::of((&self.log_p, &self.known), &labels, data, options, class_weights)
-    }
-}
-
-/// The n-grams alone: cross-validation's choice, and the rows to train on. None if validation rows can do it.
-pub(super) fn of_ngrams(
-    data: &TrainingData,
-    options: &TrainOptions,
-    class_weights: Option<&[f32]>,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Option<NgramFolds>> {
-    is_few(data).then(|| NgramFolds::of(&merged(data), options, class_weights, stop, observe)).transpose()
 }
 
 /// Out-of-fold predictions of networks that take steps.

@@ -29,6 +29,7 @@ mod memory;
 mod names;
 mod network;
 mod ngram_answers;
+mod ngram_folds;
 mod ngrams;
 mod number;
 mod offer;

@@ -6,20 +6,18 @@ use super::card::{
     report_rows, risk_coverage, score_table, this_model, unseen_section, use_section,
 };
 use super::changes::changes_of_ngrams;
-use super::few_rows;
 use super::folds::cross_validate;
 use super::memory::{Held, at_most};
 use super::names::label;
+use super::ngram_folds::{self, Calibration, train};
 use super::recorded::with_encoder;
 use super::run::tell_memory;
 use super::strongest::{section, strongest};
 use super::target::Target;
 use super::training::{Training, write_folder};
 use super::tuned::Tuned;
-use super::{Blend, Event, Scores, TrainOptions, TrainingData};
+use super::{Event, Scores, TrainOptions, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
-use crate::caution::Caution;
-use crate::decision::Decision;
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
@@ -30,7 +28,6 @@ use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
 use serde_json::{Value, json};
-use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -75,7 +72,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let settings = (&options.set.ngrams(data), weights.as_deref());
     tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
-    let few = few_rows::of_ngrams(data, options, weights.as_deref(), stop, observe)?;
+    let few = ngram_folds::of_ngrams(data, options, weights.as_deref(), stop, observe)?;
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
     }
@@ -158,44 +155,6 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let advice = of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
     let advice = with_encoder(advice, (options, 1.0 - test.accuracy), &data.train.texts);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
-}
-
-/// How scores become probabilities and answers.
-pub(super) struct Calibration {
-    /// The factor on the scores.
-    pub(super) scale: f32,
-    /// When to say "I do not know".
-    pub(super) caution: Option<Caution>,
-    /// The decision for macro-F1, for the report.
-    pub(super) found: Option<Decision>,
-    /// The same, if it was asked for.
-    pub(super) decision: Option<Decision>,
-}
-
-impl Calibration {
-    /// By rows that had no part in the weights: their log-probabilities, and the share of their n-grams that the model knows.
-    pub(super) fn of(
-        (log_p, known): (&[Vec<f32>], &[f32]),
-        labels: &[u32],
-        data: &TrainingData,
-        options: &TrainOptions,
-        class_weights: Option<&[f32]>,
-    ) -> Calibration {
-        let scale = Blend::fit(log_p, &[], labels, class_weights).attention;
-        if labels.is_empty() {
-            return Calibration { scale, caution: None, found: None, decision: None };
-        }
-        let of_row = |log_p: &Vec<f32>| {
-            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
-            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
-        };
-        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
-        let tree = data.hierarchy.as_ref();
-        let found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
-        let decision = found.clone().filter(|_| options.optimize.is_some());
-        let caution = Some(Caution::of_classes(&probabilities, labels, known, (decision.as_ref(), tree)));
-        Calibration { scale, caution, found, decision }
-    }
 }
 
 /// The calibration on the validation rows.
@@ -359,18 +318,6 @@ pub(super) fn refit<A: Target>(
     let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights };
     (config.c_grid, config.c_without_validation) = (vec![c], c);
     Ok(train(&data, &config, found, stop, observe)?.0)
-}
-
-pub(super) fn train<A: Target>(
-    data: &NgramData<'_, A>,
-    config: &NgramConfig,
-    found: Found,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<(NgramModel, Found)> {
-    let observe = RefCell::new(observe);
-    let progress = |line: &str| (observe.borrow_mut())(Event::Working(label("n-grams"), line.into()));
-    Ok(NgramModel::train_from(data, config, found, stop, &progress)?)
 }
 
 /// The file that tells which texts were trained on or chosen by.

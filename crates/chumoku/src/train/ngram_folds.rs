@@ -1,0 +1,167 @@
+//! The n-gram model by cross-validation, where validation rows are too few to choose its penalty by.
+
+use super::folds::{divided, splits};
+use super::names::label;
+use super::target::Target;
+use super::{Blend, Event, TrainOptions, TrainingData};
+use crate::Result;
+use crate::caution::Caution;
+use crate::decision::Decision;
+use crate::ngram::{Found, NgramConfig, NgramData, NgramModel};
+use chumoku_nn::probability::log_softmax;
+use std::cell::RefCell;
+use std::sync::atomic::AtomicBool;
+
+/// Training and validation rows up to which choices are made by cross-validation.
+pub(super) const FEW_ROWS: usize = 1000;
+/// Validation rows that are enough to choose by.
+pub(super) const ENOUGH_VALID: usize = 100;
+/// Folds of what is solved quickly.
+pub(super) const FOLDS: usize = 5;
+/// Log-probabilities of the classes, of each row.
+pub(super) type LogP = Vec<Vec<f32>>;
+
+/// Whether validation rows are too few to choose by.
+pub(super) fn is_few(data: &TrainingData) -> bool {
+    let rows = data.train.len() + data.valid.len();
+    // Without test rows the figures are those of the validation rows: these must stay apart.
+    let is_judged = !data.test.is_empty();
+    is_judged
+        && rows <= FEW_ROWS
+        && data.valid.len() < ENOUGH_VALID
+        && data.columns.is_empty()
+        && data.further.is_none()
+        && splits(data, FOLDS, 0).iter().flatten().all(|part| part.len() >= 2)
+}
+
+/// Training and validation rows as training rows.
+pub(super) fn merged(data: &TrainingData) -> TrainingData {
+    let all = (0..data.train.len() + data.valid.len()).collect();
+    TrainingData { test: data.test.clone(), ..divided(data, &[all, Vec::new(), Vec::new()]) }
+}
+
+/// Out-of-fold predictions of the n-gram model.
+pub(super) struct NgramFolds {
+    pub(super) c: f32,
+    /// Of each row.
+    pub(super) log_p: LogP,
+    /// The share of each row's n-grams that the model knows.
+    pub(super) known: Vec<f32>,
+}
+
+impl NgramFolds {
+    /// Chooses the strength of the n-gram model's penalty by the log-loss of held-out rows.
+    pub(super) fn of(
+        data: &TrainingData,
+        options: &TrainOptions,
+        class_weights: Option<&[f32]>,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(Event<'_>),
+    ) -> Result<NgramFolds> {
+        let config = options.set.ngrams(data);
+        let (rows, classes) = (data.train.len(), data.labels.len());
+        let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
+        let mut known = vec![0.0; rows];
+        for [learned, judged] in splits(data, FOLDS, options.seed) {
+            let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_str()).collect::<Vec<_>>();
+            let labels: Vec<u32> = learned.iter().map(|&row| data.train.labels[row]).collect();
+            let (learned, held_out) = (texts(&learned), texts(&judged));
+            let of_fold =
+                NgramData { texts: &learned, labels: &labels, num_classes: classes, valid: None, class_weights };
+            let mut found = Found::default();
+            for (&c, log_p) in config.c_grid.iter().zip(&mut log_p) {
+                let mut config = config.clone();
+                (config.c_grid, config.c_without_validation) = (vec![c], c);
+                let (model, next) = train(&of_fold, &config, found, stop, observe)?;
+                found = next;
+                let logits = model.logits_of(&held_out);
+                let of_rows = judged.iter().zip(logits.chunks_exact(classes)).zip(&held_out);
+                for ((&row, logits), text) in of_rows {
+                    log_p[row] = log_softmax(logits);
+                    known[row] = model.known_share(text);
+                }
+            }
+        }
+        let labels = &data.train.labels;
+        let counts = |label: u32| class_weights.map_or(1.0, |weights| weights[label as usize]);
+        let loss = |log_p: &LogP| -> f64 {
+            log_p.iter().zip(labels).map(|(row, &label)| -f64::from(counts(label) * row[label as usize])).sum()
+        };
+        let losses: Vec<f64> = log_p.iter().map(loss).collect();
+        let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
+        Ok(NgramFolds { c: config.c_grid[best], log_p: log_p.swap_remove(best), known })
+    }
+
+    /// The calibration on all rows.
+    pub(super) fn calibrated(
+        &self,
+        data: &TrainingData,
+        options: &TrainOptions,
+        class_weights: Option<&[f32]>,
+    ) -> Calibration {
+        let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+        Calibration::of((&self.log_p, &self.known), &labels, data, options, class_weights)
+    }
+}
+
+/// The n-grams alone: cross-validation's choice, and the rows to train on. None if validation rows can do it.
+pub(super) fn of_ngrams(
+    data: &TrainingData,
+    options: &TrainOptions,
+    class_weights: Option<&[f32]>,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Option<NgramFolds>> {
+    is_few(data).then(|| NgramFolds::of(&merged(data), options, class_weights, stop, observe)).transpose()
+}
+
+/// How scores become probabilities and answers.
+pub(super) struct Calibration {
+    /// The factor on the scores.
+    pub(super) scale: f32,
+    /// When to say "I do not know".
+    pub(super) caution: Option<Caution>,
+    /// The decision for macro-F1, for the report.
+    pub(super) found: Option<Decision>,
+    /// The same, if it was asked for.
+    pub(super) decision: Option<Decision>,
+}
+
+impl Calibration {
+    /// By rows that had no part in the weights: their log-probabilities, and the share of their n-grams that the model knows.
+    pub(super) fn of(
+        (log_p, known): (&[Vec<f32>], &[f32]),
+        labels: &[u32],
+        data: &TrainingData,
+        options: &TrainOptions,
+        class_weights: Option<&[f32]>,
+    ) -> Calibration {
+        let scale = Blend::fit(log_p, &[], labels, class_weights).attention;
+        if labels.is_empty() {
+            return Calibration { scale, caution: None, found: None, decision: None };
+        }
+        let of_row = |log_p: &Vec<f32>| {
+            let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
+            log_softmax(&scaled).iter().map(|x| x.exp()).collect()
+        };
+        let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
+        let tree = data.hierarchy.as_ref();
+        let found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+        let decision = found.clone().filter(|_| options.optimize.is_some());
+        let caution = Some(Caution::of_classes(&probabilities, labels, known, (decision.as_ref(), tree)));
+        Calibration { scale, caution, found, decision }
+    }
+}
+
+/// Trains an n-gram model, beginning from what an earlier training found.
+pub(super) fn train<A: Target>(
+    data: &NgramData<'_, A>,
+    config: &NgramConfig,
+    found: Found,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<(NgramModel, Found)> {
+    let observe = RefCell::new(observe);
+    let progress = |line: &str| (observe.borrow_mut())(Event::Working(label("n-grams"), line.into()));
+    Ok(NgramModel::train_from(data, config, found, stop, &progress)?)
+}
