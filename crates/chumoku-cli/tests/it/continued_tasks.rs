@@ -235,7 +235,8 @@ fn numbers_that_do_not_go_with_the_old_ones_are_refused() {
     let run = place.run(&further).ok();
     assert!(run.stderr.contains("numbers from 0 to 4, as before"), "{run:#?}");
     assert!(run.stdout.contains("new test rows") && !run.stdout.contains("network"), "{run:#?}");
-    place.refuses(&[&further[..], &["--task", "labels"]].concat(), &["--task", "a number a text", "leave"]);
+    let other = [&further[..], &["--task", "labels", "--force"]].concat();
+    place.refuses(&other, &["--task", "a number a text", "leave"]);
 }
 
 /// Rows of classes that stand in a tree, with words of theirs.
@@ -297,6 +298,7 @@ fn parents_of_new_labels_come_from_a_file() {
     let two = place.json("two/metrics.json");
     let [was, is] = figures(&two, "old_test");
     assert!(is > was - 0.02 && figures(&two, "new_test")[1] > 0.95, "{two}");
+    let with = [&with[..], &["--force"]].concat();
     place.write("more.csv", parents.replace("staff,room", "staff,\nnoise,street"));
     place.refuses(&with, &["more.csv", "“staff”", "“room”", "stays where it is"]);
     place.write("more.csv", "child,parent\nnoise,street\n");
