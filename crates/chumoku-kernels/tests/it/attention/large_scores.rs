@@ -193,7 +193,7 @@ fn the_larger_of_two_large_scores_has_all_the_weight() {
             assert!(near(log_sum_exp[0], expected), "{query} {key:?}: {log_sum_exp:?}");
             let [output, log_sum_exp, weights] = small(-query, &key, &[1.0, 0.0], 1.0);
             assert!(output[0].abs() < 1e-6 && weights == [0.0, 1.0], "{query} {key:?}: {output:?} {weights:?}");
-            // What is finite is not taken for a query with nothing to attend to.
+            // A finite log-sum-exp never becomes −∞, which means nothing to attend to.
             let expected = ((-f64::from(query) * f64::from(key[1])) as f32).max(f32::MIN);
             assert!(near(log_sum_exp[0], expected), "{query} {key:?}: {log_sum_exp:?}");
         }
