@@ -139,7 +139,7 @@ fn answers_have_every_form() {
 fn each_label_can_be_explained() {
     let place = Place::new();
     trained(&place, "model", &[]);
-    trained(&place, "ngrams", &["--model", "ngrams"]);
+    place.run(&["train", "train.jsonl", "--test", "test.jsonl", "--model", "ngrams", "--out", "ngrams"]).ok();
     let both = "we remember the soup and the bill of that day.";
     let server = Server::start(&place, &["model", "ngrams"]);
     for model in ["model", "ngrams"] {

@@ -53,7 +53,7 @@ fn what_is_wrong_with_a_command_line_is_said_in_japanese() {
     says(&["train", "x.csv", "--seed", "x"], &["--seed <N>", "数が必要です"]);
     says(&["train", "x.csv", "--threads", "0"], &["--threads <N>", "1 から 1024 までの整数"]);
     says(&["train", "x.csv", "--precision", "low"], &["“low”", "highest, high, medium"]);
-    says(&["train", "x.csv", "y.csv"], &["“y.csv”"]);
+    says(&["eval", "m", "x.csv", "y.csv"], &["“y.csv”"]);
     says(&["trian", "x.csv"], &["“trian”", "train"]);
     says(&["eval", "m"], &["<DATA>", "必要な引数がありません"]);
     says(&["predict", "m", "text", "--input", "x.csv"], &["同時に使えません", "--input <FILE>"]);

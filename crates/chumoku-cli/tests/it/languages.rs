@@ -34,11 +34,15 @@ const CAUSE: &str = "ends with a library's own words, which are English; the Jap
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
 
 const STAYS_ENGLISH: &[English] = &[
-    english(DOING, "chumoku-text/src/", &["opening the data", "reading the data", "writing the file"]),
+    english(
+        DOING,
+        "chumoku-text/src/",
+        &["creating the folder", "opening the data", "reading the data", "writing the file"],
+    ),
     english(
         DOING,
         "chumoku/src/",
-        &["creating a folder in", "creating the folder", "reading the tensors", "writing the tensors", "writing to"],
+        &["creating a folder in", "creating the folder", "reading the tensors", "writing the tensors"],
     ),
     english(DOING, "chumoku-cli/src/", &["creating the folder"]),
     english(
@@ -153,7 +157,7 @@ const STAYS_ENGLISH: &[English] = &[
         "chumoku-view/src/trace/object.rs",
         &["an object { … }"],
     ),
-    english(PARSED, "chumoku-text/src/data/atomic.rs", &[" at path "]),
+    english(PARSED, "chumoku-text/src/output/atomic.rs", &[" at path "]),
     english(PARSED, "chumoku-text/src/data/json_lines.rs", &[" at line ", "control character"]),
     english(PARSED, "chumoku-cli/src/commands/info/mod.rs", &["model name"]),
     english(PARSED, "chumoku-cli/src/usage.rs", &["For more information, try '--help'", "tip: to pass"]),

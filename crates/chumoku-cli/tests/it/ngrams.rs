@@ -58,7 +58,17 @@ fn an_ngram_model_is_trained_and_used_like_any_other() {
     );
     // Beside a transformer it is the same model, which has learnt from the validation rows too.
     place.run(&["train", "train.csv", "--test", "test.csv", "--epochs", "1", "--out", "beside"]).ok();
-    assert_eq!(ngram_tensors(&place, "model"), ngram_tensors(&place, "beside"));
+    for ((name, alone), (_, beside)) in ngram_tensors(&place, "model").iter().zip(&ngram_tensors(&place, "beside")) {
+        assert_eq!(alone.len(), beside.len(), "{name}");
+        if name == "ngrams.hashes" {
+            assert_eq!(alone, beside);
+            continue;
+        }
+        // Few rows: the two solvers start in different places.
+        let numbers = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect::<Vec<_>>();
+        let largest = numbers(alone).iter().zip(numbers(beside)).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(largest < 0.01, "{name}: {largest}");
+    }
 }
 
 #[test]

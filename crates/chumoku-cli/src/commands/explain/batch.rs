@@ -88,14 +88,6 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             with_attention(&args.model)?;
         }
     }
-    let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
-    for folder in folders.into_iter().flatten() {
-        std::fs::create_dir_all(folder.as_path()).map_err(|source| DataError::Output {
-            path: folder.as_path().to_owned(),
-            doing: "creating the folder",
-            source,
-        })?;
-    }
     let fonts = args.pictures.fonts()?;
     let name = model_name(&args.model);
     let of = match kind {
@@ -122,6 +114,14 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         Of::Translator(_) | Of::Tagger(..) => false,
     };
     let texts = texts(args, input, (reads_pairs, columns))?;
+    let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
+    for folder in folders.into_iter().flatten() {
+        std::fs::create_dir_all(folder.as_path()).map_err(|source| DataError::Output {
+            path: folder.as_path().to_owned(),
+            doing: "creating the folder",
+            source,
+        })?;
+    }
     let of_text = |text: &str| -> anyhow::Result<Figure> {
         match &of {
             Of::Network(model, place) => {
