@@ -9,7 +9,7 @@ use crate::progress::tell;
 use chumoku::ModelKind;
 use chumoku::builtin;
 use chumoku::data::thousands;
-use chumoku::data::{DataFiles, PairDataset, PairParts, Pairs, ReadOptions, load_pairs};
+use chumoku::data::{DataFiles, PairDataset, PairParts, ReadOptions, load_pairs};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
