@@ -286,8 +286,7 @@ fn a_run_offers_to_stop_at_the_ngrams_where_a_transformer_has_little_to_add() {
         let class = pick(2);
         let word = [["soup", "bread", "dinner", "cook"], ["train", "ticket", "station", "driver"]][class][pick(4)];
         let label = ["food", "travel"][(class + usize::from(pick(4) == 0)) % 2];
-        let places: Vec<String> = (0..3).map(|_| format!("place{}", pick(30))).collect();
-        flat += &format!("{label}\tthe {word} by the {} {}\n", places.join(" and the "), pick(9));
+        flat += &format!("{label}\tthe {word} by the place{} and the place{}\n", pick(30), pick(30));
     }
     place.write("flat.tsv", flat);
     let run = place.run(&["train", "flat.tsv", "--epochs", "1", "--out", "flat"]).ok();
@@ -339,9 +338,9 @@ fn answers_may_be_chosen_for_macro_f1() {
             assert_eq!(after["optimize"]["scores"][key], before["scores"][key], "{key}");
         }
         let figure = |metrics: &serde_json::Value| metrics["macro_f1"].as_f64().unwrap();
-        assert!(figure(&after) > figure(&before) + 0.1, "{} {}", figure(&before), figure(&after));
+        assert!(figure(&after) > figure(&before) + 0.05, "{} {}", figure(&before), figure(&after));
         let recall = |metrics: &serde_json::Value| metrics["scores"]["classes"][1]["recall"].as_f64().unwrap();
-        assert!(recall(&after) > recall(&before) + 0.3, "{after}");
+        assert!(recall(&after) > recall(&before) + 0.2, "{after}");
 
         // The folder holds it, and eval and predict go by it: the largest product of probability and factor.
         let factors = place.json(&format!("{name}/config.json"))["decision"]["factors"].clone();
