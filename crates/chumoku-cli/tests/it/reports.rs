@@ -156,7 +156,9 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
             assert!(done.contains(name), "{run:#?}");
             let lines = 1 + lines_on_screen(done) + lines_on_screen(&run.stdout);
             assert!(lines <= 24, "{lines} lines: {run:#?}");
-            assert!(run.stdout.lines().all(|line| line.width() <= 80 || line.starts_with("Advice")), "{run:#?}");
+            // What programs search is one line in a file.
+            let is_one = |line: &str| line.starts_with("Advice") || line.starts_with("Never predicted");
+            assert!(run.stdout.lines().all(|line| line.width() <= 80 || is_one(line)), "{run:#?}");
             let rest = format!("chumoku info {name} --report");
             assert!(
                 run.stdout.contains(&rest) && run.stdout.contains("--html why.html") == (name != "alone"),
@@ -171,7 +173,7 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
             _ => &["this model", "precision", "Calibration error"],
         };
         assert!(parts.iter().all(|part| rest.contains(part)), "{rest}");
-        assert!(rest.lines().all(|line| line.width() <= 80), "{rest}");
+        assert!(rest.lines().all(|line| line.width() <= 80 || line.starts_with("Never predicted")), "{rest}");
         assert_eq!(rest.contains("true ↓"), ["chumoku-model", "few"].contains(&name), "{rest}");
     }
     let run = place.run(&["train", "many.csv", "--out", "many", "--epochs", "1", "--force"]).ok();
@@ -207,25 +209,15 @@ fn a_score_without_the_leaked_test_rows_stands_beside_the_score() {
     for (task, label, key) in
         [("classify", "label", "accuracy"), ("labels", "label", "micro_f1"), ("score", "stars", "mean_absolute_error")]
     {
+        let how: &[&str] = if task == "labels" { &["--separator", "|"] } else { &[] };
         for model in [&["--model", "ngrams"][..], &["--epochs", "1"]] {
-            let args = [
-                "train",
-                "train.tsv",
-                "--test",
-                "test.tsv",
-                "--task",
-                task,
-                "--label",
-                label,
-                "--out",
-                "model",
-                "--force",
-            ];
-            let run = place.run(&[&args[..], model].concat()).ok();
+            let files = ["train", "train.tsv", "--test", "test.tsv", "--out", "model", "--force"];
+            let run = place.run(&[&files[..], &["--task", task, "--label", label], how, model].concat()).ok();
             let metrics = place.json("model/metrics.json");
             assert!(run.stderr.contains("50 of 200 test rows"), "{run:#?}");
             assert!(run.stdout.contains("  without 50 leaked rows"), "{run:#?}");
-            let eval = place.run(&["eval", "model", "unseen.tsv", "--label", label, "--json"]).ok().json();
+            let eval = [&["eval", "model", "unseen.tsv", "--label", label, "--json"], how].concat();
+            let eval = place.run(&eval).ok().json();
             assert_eq!((&metrics["unseen"]["rows"], &eval["rows"]), (&150.into(), &150.into()));
             assert_eq!(metrics["unseen"][key], eval["scores"][key], "{task}");
             assert!(place.read("model/README.md").contains("had the texts of 50 test rows too"));
@@ -257,10 +249,11 @@ fn promises_that_the_test_rows_break_are_named() {
     place.write("like.tsv", text(&lines[3000..]));
     place.write("unlike.tsv", text(&swapped.iter().map(String::as_str).collect::<Vec<_>>()));
     let report = |test: &str| {
-        let run = place.run(&["train", "train.tsv", "--test", test, "--model", "ngrams", "--out", test]).ok();
-        let promises = place.json(&format!("{test}/metrics.json"))["abstain"].as_array().unwrap().clone();
+        let model = test.replace(".tsv", "");
+        let run = place.run(&["train", "train.tsv", "--test", test, "--model", "ngrams", "--out", &model]).ok();
+        let promises = place.json(&format!("{model}/metrics.json"))["abstain"].as_array().unwrap().clone();
         assert!(!promises.is_empty(), "{run:#?}");
-        let full = place.run(&["info", test, "--report"]).ok().stdout;
+        let full = place.run(&["info", &model, "--report"]).ok().stdout;
         (run.stdout, full, promises)
     };
     let (short, full, promises) = report("unlike.tsv");
@@ -286,8 +279,17 @@ fn a_run_offers_to_stop_at_the_ngrams_where_a_transformer_has_little_to_add() {
     for part in ["right in 100.0 % of the validation rows", "Ctrl-C, then --model ngrams", "--from FOLDER"] {
         assert!(offer.contains(part), "{offer}");
     }
-    // A third of the labels cannot be told: more rows do not help.
-    place.write("flat.tsv", rows(4000));
+    // A quarter of the labels is noise, and a few words tell the rest: more rows do not help.
+    let mut state = 4;
+    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut flat = String::from("label\ttext\n");
+    for _ in 0..6000 {
+        let class = pick(2);
+        let word = [["soup", "bread", "dinner", "cook"], ["train", "ticket", "station", "driver"]][class][pick(4)];
+        let label = ["food", "travel"][(class + usize::from(pick(4) == 0)) % 2];
+        flat += &format!("{label}\tthe {word} by the place{} and the place{}\n", pick(30), pick(30));
+    }
+    place.write("flat.tsv", flat);
     let run = place.run(&["train", "flat.tsv", "--epochs", "1", "--out", "flat"]).ok();
     assert!(run.stderr.contains("n-grams learn as much from half of the rows as from all"), "{run:#?}");
     // Two hundred rows of many words are too few for either.
@@ -300,11 +302,11 @@ fn a_run_offers_to_stop_at_the_ngrams_where_a_transformer_has_little_to_add() {
 fn rare(n: usize, seed: u64) -> String {
     let mut state = seed;
     let mut random = || crate::common::random(&mut state);
-    let row = |_: usize| {
+    let row = |i: usize| {
         let word = (10.0 * random()) as usize;
-        let chance = (word as f64 / 9.0).powi(2) * 0.48;
+        let chance = word as f64 / 9.0 * 0.4;
         let label = if random() < chance { "rare" } else { "common" };
-        format!("{label}\tword{word} in room {}\n", (6.0 * random()) as usize)
+        format!("{label}\tword{word} in room {i} of {seed}\n")
     };
     format!("label\ttext\n{}", (0..n).map(row).collect::<String>())
 }
@@ -337,9 +339,9 @@ fn answers_may_be_chosen_for_macro_f1() {
             assert_eq!(after["optimize"]["scores"][key], before["scores"][key], "{key}");
         }
         let figure = |metrics: &serde_json::Value| metrics["macro_f1"].as_f64().unwrap();
-        assert!(figure(&after) > figure(&before) + 0.1, "{} {}", figure(&before), figure(&after));
+        assert!(figure(&after) > figure(&before) + 0.05, "{} {}", figure(&before), figure(&after));
         let recall = |metrics: &serde_json::Value| metrics["scores"]["classes"][1]["recall"].as_f64().unwrap();
-        assert!(recall(&after) > recall(&before) + 0.3, "{after}");
+        assert!(recall(&after) > recall(&before) + 0.2, "{after}");
 
         // The folder holds it, and eval and predict go by it: the largest product of probability and factor.
         let factors = place.json(&format!("{name}/config.json"))["decision"]["factors"].clone();

@@ -6,7 +6,7 @@ use super::recorded::{encoder, range, repaired};
 use super::target::Target;
 use super::{Event, TrainingData};
 use crate::ngram::{NgramConfig, NgramModel};
-use crate::scoring::Rows;
+use crate::scoring::{Rows, largest};
 use crate::{Result, tr};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -15,8 +15,8 @@ use std::sync::atomic::AtomicBool;
 const CEILING: f64 = 0.97;
 /// Validation rows that tell whether more rows help, and training rows of which half are enough to learn from.
 const ENOUGH: [usize; 2] = [300, 1000];
-/// Points of accuracy below which twice the rows have not helped.
-const FLAT: f64 = 0.003;
+/// The most accuracy that twice the rows may gain without having helped, if chance explains it: one standard error.
+const FLAT: f64 = 0.01;
 
 /// Offers to stop at the n-grams where a transformer has little to add: near the ceiling, and where all rows teach the
 /// n-grams no more than half of them.
@@ -27,7 +27,9 @@ pub(super) fn offer_to_stop<A: Target>(
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<()> {
-    let Some(right) = accuracy(data, ngrams) else { return Ok(()) };
+    let Some(by_all) = right_rows(data, ngrams) else { return Ok(()) };
+    let share = |rows: &[bool]| rows.iter().filter(|right| **right).count() as f64 / rows.len() as f64;
+    let right = share(&by_all);
     let percent = 100.0 * right;
     let why = if right >= CEILING {
         tr!(
@@ -40,8 +42,10 @@ pub(super) fn offer_to_stop<A: Target>(
         let mut config = config.clone();
         (config.c_grid, config.c_without_validation) = (vec![c], c);
         let (half, _) = model_of(&half, (&config, class_weights), stop, observe)?;
-        let gain = right - accuracy(data, &half).unwrap_or_default();
-        if gain > FLAT {
+        let by_half = right_rows(data, &half).unwrap_or_default();
+        let gain = right - share(&by_half);
+        let apart = by_all.iter().zip(&by_half).filter(|(all, half)| all != half).count() as f64;
+        if gain > FLAT.min(apart.sqrt() / by_all.len() as f64) {
             return Ok(());
         }
         let points = 100.0 * gain;
@@ -66,16 +70,16 @@ pub(super) fn offer_to_stop<A: Target>(
     Ok(())
 }
 
-/// The share of right validation rows; none where answers are no classes, or there are too few rows to tell.
-fn accuracy<A: Target>(data: &TrainingData<A>, ngrams: &NgramModel) -> Option<f64> {
+/// Which validation rows are right; none where answers are no classes, or there are too few rows to tell.
+fn right_rows<A: Target>(data: &TrainingData<A>, ngrams: &NgramModel) -> Option<Vec<bool>> {
     const LEAST_ROWS: usize = 50;
     let texts = data.valid.texts();
-    if texts.len() < LEAST_ROWS {
-        return None;
-    }
     let logits = ngrams.logits_of(&texts);
     let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
-    Some(A::worth(&rows, &data.valid.labels, data)).filter(|worth| worth.key == "accuracy").map(|worth| worth.value)
+    let is_of_classes = A::worth(&rows, &data.valid.labels, data).key == "accuracy";
+    let is_right = |(row, answer): (&&[f32], &A)| answer.numbers().contains(&largest(row));
+    let right = rows.iter().zip(&data.valid.labels).map(is_right).collect();
+    (is_of_classes && texts.len() >= LEAST_ROWS).then_some(right)
 }
 
 /// Every second training row of each class.

@@ -58,8 +58,8 @@ fn points_of_an_encoder(wrong: f64, texts: &[String]) -> Option<String> {
         tr!(
             "A pretrained encoder ({name}) repaired {low:.0} to {high:.0} % of the errors on {sets} recorded sets, here {least:.1} to \
              {most:.1} points: --from FOLDER.",
-            "事前学習済みの {name} は、記録のある {sets} つのデータで誤りの {low:.0}〜{high:.0} % を正しました。ここでは {least:.1}〜{most:.1} \
-             ポイントに当たります（--from フォルダ）。"
+            "事前学習済みの {name}（--from フォルダ）なら、{sets} データでの実績（誤り {low:.0}〜{high:.0} % 減）から {least:.1}〜{most:.1} \
+             ポイントの向上が見込めます。"
         )
     })
 }

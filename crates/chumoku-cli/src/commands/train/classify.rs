@@ -206,7 +206,7 @@ pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: 
     if is_builtin {
         lines.push(tr!(
             "  chumoku train your-file.csv   your texts: CSV, TSV, JSONL, Parquet, Excel, .gz",
-            "  chumoku train your-file.csv   自分のテキスト（CSV、TSV、JSONL、Parquet、Excel、.gz）"
+            "  chumoku train your-file.csv   自分のテキスト（CSV、Excel、JSONL など）"
         ));
     }
     lines.join("\n") + "\n"

@@ -177,7 +177,7 @@ fn show(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> {
 pub(crate) fn comparison(rows: &[(&str, &LabelScores)]) -> String {
     let percent = |x: f64| format!("{:.1} %", 100.0 * x);
     let names = rows[0].1.averages().map(|(name, _)| right(name, 9));
-    let interval = lang().pick("95 % of micro-F1", "ミクロ F1 の 95 % 区間");
+    let interval = lang().pick("95 % of micro-F1", "ミクロの 95 % 区間");
     let mut out = format!("{} {}   {interval}\n", fit("", 28), names.join(" "));
     for (name, scores) in rows {
         let values = scores.averages().map(|(_, x)| right(&percent(x), 9));
