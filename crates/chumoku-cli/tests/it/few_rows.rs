@@ -54,7 +54,10 @@ fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
     };
     let said = run("one", "1");
     let told = said.stdout.replace('\n', " ");
-    assert!(told.contains("the n-grams decide almost alone, by cross-validation over 60 rows"), "{told}");
+    assert!(
+        told.contains("the n-grams decide almost alone, by") && told.contains("-fold cross-validation over 60 rows"),
+        "{told}"
+    );
     let found = metrics(&place, "one");
     let choice = &found["choice"];
     assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
@@ -84,7 +87,7 @@ fn all_frozen_is_a_regression_that_was_solved() {
         place.run(&run).ok()
     };
     let said = frozen("one", &["--threads", "1"]);
-    for part in ["by cross-validation over 60 rows", "logistic regression on the encoder's vectors"] {
+    for part in ["-fold cross-validation over 60 rows", "logistic regression on the encoder's vectors"] {
         assert!(said.stdout.replace('\n', " ").contains(part), "{part}: {}", said.stdout);
     }
     // It takes no steps, so how many are asked for changes nothing; nor do threads.
@@ -162,7 +165,7 @@ fn from_an_encoder_of_sentences_both_ways_are_tried() {
         "fine_tuning" => assert!(steps > regression, "{choice}"),
         taken => assert_eq!(taken, "regression"),
     }
-    for part in ["by cross-validation over 60 rows", "logistic regression", "fine-tuning", "n-grams"] {
+    for part in ["-fold cross-validation over 60 rows", "logistic regression", "fine-tuning", "n-grams"] {
         assert!(said.replace('\n', " ").contains(part), "{part}: {said}");
     }
     // A small encoder that is none of sentences is fine-tuned, and so is one where that is asked for.

@@ -64,7 +64,7 @@ fn share_of_wrong_labels(ties: &[Block], rows: usize) -> f64 {
     let error = |differ: f64, rows: f64| (differ * (1.0 - differ) / rows.max(1.0)).sqrt();
     // One imaginary row that differs: none of fifty does not prove that none does.
     let share = |differ: f64, rows: f64| (differ + 1.0) / (rows + 1.0);
-    while 2 * surest <= rows {
+    while surest > 0 && 2 * surest <= rows {
         let n = surest as f64;
         let [first, both] = [surest, 2 * surest].map(|rows| differing(ties, rows));
         let [before, behind] = [share(first, n), share(both - first, n)];

@@ -443,7 +443,9 @@ impl Choice {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let how = match self.folds {
             1 => tr!("by {} validation rows", "検証データ {} 行で選択", self.rows),
-            folds => tr!("by {folds}-fold cross-validation over {} rows", "{} 行の {folds} 分割交差検証で選択", self.rows),
+            folds => {
+                tr!("by {folds}-fold cross-validation over {} rows", "{} 行の {folds} 分割交差検証で選択", self.rows)
+            }
         };
         let ways = [
             (
