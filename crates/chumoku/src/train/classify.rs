@@ -73,7 +73,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         let test = train(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
-    let Trained { whole, few, choice } = trained(data, (options, out, stop), observe)?;
+    let Trained { whole, few, choice } = trained(data, (options, out, stop), tuned.is_some(), observe)?;
     let is_new = whole.classifier.origin.is_some() && whole.before.is_none();
     let from_scratch = match is_new && !whole.ended.interrupted {
         true => from_scratch(data, (options, out, stop), observe)?,
@@ -164,14 +164,21 @@ struct Trained {
 }
 
 /// Trains both halves, in the way that is best on rows that had no part in the weights.
+///
+/// A search (`is_tuning`) judges by validation rows and goes on from checkpoints, so cross-validation has no part in it.
 fn trained(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    is_tuning: bool,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Trained> {
     let say = |choice: &Choice, observe: &mut dyn FnMut(Event<'_>)| {
         observe(Event::Said(label("choice"), choice.sentence()));
     };
+    if is_tuning {
+        let whole = halves::train(data, Problem::OneClass, (options, out, stop), Given::default(), observe)?;
+        return Ok(Trained { whole, few: None, choice: None });
+    }
     if let Some(few) = few_rows::choose(data, options, stop, observe)? {
         let Few { choice, data: all, joint, c, network } = few;
         say(&choice, observe);
@@ -253,7 +260,7 @@ pub(super) fn predictor(
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<TextClassifier> {
     let (options, _, stop) = run;
-    let Trained { whole, few, .. } = trained(data, run, observe)?;
+    let Trained { whole, few, .. } = trained(data, run, true, observe)?;
     let Whole { mut classifier, ended, weights, found, .. } = whole;
     let of_ngrams = (&ended, found, weights.as_deref());
     join_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;

@@ -72,7 +72,11 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
     let settings = (&options.set.ngrams(data), weights.as_deref());
     tell_memory(at_most(Held::measure().now, memory_of(data, settings.0)), observe);
     let Chosen { model: chosen, found, worth, .. } = fit(data, "n-grams", settings, stop, observe)?;
-    let few = ngram_folds::of_ngrams(data, options, weights.as_deref(), stop, observe)?;
+    let few = match &tuned {
+        None => ngram_folds::of_ngrams(data, options, weights.as_deref(), stop, observe)?,
+        // The search judged by validation rows.
+        Some(_) => None,
+    };
     if let Some(weights) = &options.class_weights {
         observe(Event::Said(label("weights"), weights.said()));
     }

@@ -5,14 +5,16 @@ use chumoku::nn::{Network, PositionKind};
 use chumoku::train::{Event, Rows, Training, TrainingData, train};
 use chumoku::{Cell, builtin};
 
-/// Rows of so many copies of the built-in reviews each.
+/// Rows of so many copies of the built-in reviews each, and enough validation rows for one run to be enough.
 fn reviews(rows: usize, copies: usize) -> TrainingData {
     let data = builtin::reviews();
-    let part = |part: &Rows, rows: usize| {
+    let part = |part: &Rows, rows: usize, copies: usize| {
         let texts = part.texts.iter().map(|text| format!("{text} ").repeat(copies));
         Rows { texts: texts.take(rows).collect(), labels: part.labels.iter().copied().take(rows).collect() }
     };
-    TrainingData { train: part(&data.train, rows), valid: part(&data.valid, 10), test: part(&data.test, 10), ..data }
+    let [train, valid, test] =
+        [part(&data.train, rows, copies), part(&data.valid, 100, 1), part(&data.test, 10, copies)];
+    TrainingData { train, valid, test, ..data }
 }
 
 #[test]

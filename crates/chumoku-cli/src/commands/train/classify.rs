@@ -55,9 +55,9 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
     })
 }
 
-/// The advice, behind the way of training that was chosen.
+/// Appends the way of training that was chosen to the advice.
 fn with_choice(choice: Option<&str>, advice: &str) -> String {
-    choice.map_or_else(|| advice.to_owned(), |choice| tr!("{choice}. {advice}", "{choice}。{advice}"))
+    choice.map_or_else(|| advice.to_owned(), |choice| tr!("{advice} Chosen: {choice}.", "{advice}選択: {choice}。"))
 }
 
 /// Refuses what only a network has.
