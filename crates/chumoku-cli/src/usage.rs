@@ -77,7 +77,8 @@ fn is_setting(name: &str) -> String {
 fn suggestion(error: &Error) -> Option<String> {
     let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     let found = kinds.iter().find_map(|kind| match error.get(*kind)? {
-        ContextValue::Strings(names) => names.first().cloned(),
+        // clap lists the most similar one last.
+        ContextValue::Strings(names) => names.last().cloned(),
         other => Some(other.to_string()),
     })?;
     let wanted = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue];

@@ -68,7 +68,7 @@ fn an_ngram_model_is_trained_and_used_like_any_other() {
         let numbers =
             |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect::<Vec<_>>();
         let largest = numbers(alone).iter().zip(numbers(beside)).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(largest < 0.01, "{name}: {largest}");
+        assert!(largest < 0.05, "{name}: {largest}");
     }
 }
 

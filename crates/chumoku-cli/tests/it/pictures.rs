@@ -136,7 +136,7 @@ fn pictures_are_written_one_or_many() {
     }
     place.refuses(&["explain", model(), "--input", "none.txt", "--png", "p"], &["none.txt"]);
     place.write("empty.txt", "\n \n");
-    place.refuses(&["explain", model(), "--input", "empty.txt", "--png", "p"], &["empty.txt", "one a line"]);
+    place.refuses(&["explain", model(), "--input", "empty.txt", "--png", "p"], &["empty.txt", "expected rows"]);
     place.refuses(&["explain", model(), TEXT, "--png", "b.png", "--font", "texts.txt"], &["texts.txt", "no font"]);
     place.refuses(&["explain", model()], &["TEXT"]);
     for (flag, value, view) in [("--sort", "role", "grid"), ("--threshold", "0.5", "lines"), ("--key", "1", "depth")] {

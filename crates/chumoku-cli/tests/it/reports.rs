@@ -273,7 +273,7 @@ fn a_run_offers_to_stop_at_the_ngrams_where_a_transformer_has_little_to_add() {
     let place = Place::new();
     let clear =
         |i: usize| format!("{}\tthe {} in room {}\n", ["food", "travel"][i % 2], ["soup", "train"][i % 2], i / 2);
-    place.write("clear.tsv", format!("label\ttext\n{}", (0..600).map(clear).collect::<String>()));
+    place.write("clear.tsv", format!("label\ttext\n{}", (0..2400).map(clear).collect::<String>()));
     let run = place.run(&["train", "clear.tsv", "--epochs", "1", "--out", "clear"]).ok();
     let offer = run.stderr.lines().find(|line| line.starts_with("offer ")).unwrap_or_else(|| panic!("{run:#?}"));
     for part in ["right in 100.0 % of the validation rows", "Ctrl-C, then --model ngrams", "--from FOLDER"] {
@@ -341,7 +341,7 @@ fn answers_may_be_chosen_for_macro_f1() {
         let figure = |metrics: &serde_json::Value| metrics["macro_f1"].as_f64().unwrap();
         assert!(figure(&after) > figure(&before) + 0.05, "{} {}", figure(&before), figure(&after));
         let recall = |metrics: &serde_json::Value| metrics["scores"]["classes"][1]["recall"].as_f64().unwrap();
-        assert!(recall(&after) > recall(&before) + 0.2, "{after}");
+        assert!(recall(&after) > recall(&before) + 0.1, "{after}");
 
         // The folder holds it, and eval and predict go by it: the largest product of probability and factor.
         let factors = place.json(&format!("{name}/config.json"))["decision"]["factors"].clone();
