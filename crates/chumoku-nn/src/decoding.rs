@@ -399,7 +399,9 @@ mod tests {
         };
         assert!(search(0, 0.6).contains("expected 1 to 4"), "{}", search(0, 0.6));
         assert!(search(5, 0.6).contains("got 5"));
-        assert!(search(2, f64::NAN).contains("finite"));
+        for penalty in [f64::NAN, f64::INFINITY, 1e308, -10.5] {
+            assert!(search(2, penalty).contains("10"), "{}", search(2, penalty));
+        }
         struct Broken;
         impl NextToken for Broken {
             fn step(&mut self, ids: &[u32], _: &[usize]) -> Result<Array2<f32>> {

@@ -5,16 +5,14 @@ use chumoku::nn::{Network, PositionKind};
 use chumoku::train::{Event, Rows, Training, TrainingData, train};
 use chumoku::{Cell, builtin};
 
-/// Rows of so many copies of the built-in reviews each, and enough validation rows for one run to be enough.
+/// Rows of so many copies of the built-in reviews each. Without test rows cross-validation chooses nothing: there is one run.
 fn reviews(rows: usize, copies: usize) -> TrainingData {
     let data = builtin::reviews();
-    let part = |part: &Rows, rows: usize, copies: usize| {
+    let part = |part: &Rows, rows: usize| {
         let texts = part.texts.iter().map(|text| format!("{text} ").repeat(copies));
         Rows { texts: texts.take(rows).collect(), labels: part.labels.iter().copied().take(rows).collect() }
     };
-    let [train, valid, test] =
-        [part(&data.train, rows, copies), part(&data.valid, 100, 1), part(&data.test, 10, copies)];
-    TrainingData { train, valid, test, ..data }
+    TrainingData { train: part(&data.train, rows), valid: part(&data.valid, 20), test: Rows::default(), ..data }
 }
 
 #[test]
