@@ -12,7 +12,7 @@ use clap::builder::{PathBufValueParser, TryMapValueParser, TypedValueParser, Val
 use std::path::{Display, Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What the command line names to be read: a process runs one.
+/// The files that the command line names to be read. A process runs one command.
 static INPUTS: OnceLock<Inputs> = OnceLock::new();
 
 /// The inputs of the command that runs.

@@ -2,7 +2,7 @@
 
 use crate::service::Service;
 #[cfg(unix)]
-use chumoku::signals::{Asked, EndSignals};
+use chumoku::signals::{EndSignals, Shutdown};
 use chumoku::tr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +97,7 @@ pub(crate) async fn until_the_end(service: &Arc<Service>, again: Again, mut end:
 fn leave_at_once(service: Arc<Service>, mut end: End, mut signals: EndSignals) {
     tokio::spawn(async move {
         end.come().await;
-        while signals.count(Instant::now()) != Asked::EndAtOnce {
+        while signals.count(Instant::now()) != Shutdown::Immediate {
             end.come().await;
         }
         service.log.flush(LAST_LINES);

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 /// Signals that come so soon after the first count as one with it.
 pub const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-/// What a signal asks for.
+/// The shutdown that a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// To save and end.
-    End,
-    /// Nothing new: it is the first signal once more.
-    Again,
-    /// To end at once.
-    EndAtOnce,
+pub enum Shutdown {
+    /// Save and end.
+    Graceful,
+    /// Nothing new: the first signal came once more.
+    Repeated,
+    /// End at once.
+    Immediate,
 }
 
 /// The signals of a process so far.
@@ -32,15 +32,15 @@ impl EndSignals {
         EndSignals { first: None }
     }
 
-    /// Tells what a signal asks for that comes now.
-    pub fn count(&mut self, now: Instant) -> Asked {
+    /// Counts a signal that comes now, and tells which shutdown it asks for.
+    pub fn count(&mut self, now: Instant) -> Shutdown {
         match self.first {
             None => {
                 self.first = Some(now);
-                Asked::End
+                Shutdown::Graceful
             }
-            Some(first) if now.saturating_duration_since(first) < ONE_SIGNAL => Asked::Again,
-            Some(_) => Asked::EndAtOnce,
+            Some(first) if now.saturating_duration_since(first) < ONE_SIGNAL => Shutdown::Repeated,
+            Some(_) => Shutdown::Immediate,
         }
     }
 }
@@ -55,7 +55,7 @@ mod tests {
         let mut signals = EndSignals::none();
         let mut after = |milliseconds| signals.count(start + Duration::from_millis(milliseconds));
         let found = [0, 0, 20, 999, 1000, 5000].map(&mut after);
-        use Asked::{Again, End, EndAtOnce};
-        assert_eq!(found, [End, Again, Again, Again, EndAtOnce, EndAtOnce]);
+        use Shutdown::{Graceful, Immediate, Repeated};
+        assert_eq!(found, [Graceful, Repeated, Repeated, Repeated, Immediate, Immediate]);
     }
 }

@@ -184,7 +184,7 @@ mod tests {
         let decision = Decision::for_macro_f1(&p, &labels, 2);
         decision.check(2).unwrap();
         assert!(decision.factors[1] > 1.3 * decision.factors[0], "{decision:?}");
-        // On rows that it was not chosen by.
+        // Rows that had no part in the choice.
         let (p, labels) = rows(20_000, 2);
         let figures = |answers: Vec<u32>| quick_scores(&labels, &answers, 2);
         let plain = figures(p.iter().map(|p| largest(p)).collect());

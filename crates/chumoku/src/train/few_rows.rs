@@ -37,7 +37,7 @@ const FOLDS_OF_STEPS: usize = 3;
 /// agree by chance.
 const ERRORS: f64 = 2.0;
 const NATS: f64 = 5.0;
-/// What a network from scratch counts where it is of no clear use: its share of the weights.
+/// The share of the weights of a network from scratch that is of no clear use.
 const LEAST_SHARE: f32 = 0.1;
 
 /// How the network of a predictor comes about.

@@ -31,8 +31,9 @@ impl Held {
     }
 }
 
-/// The most that the process will have held if it holds `base` bytes now and makes so many more by formula: what the
-/// allocator adds to each block and between them, stacks and scratch memory of threads included.
+/// Bounds the memory of a process that holds `base` bytes and makes `made` bytes more by formula.
+///
+/// The bound includes overhead of the allocator, stacks and scratch memory of threads.
 pub(crate) fn at_most(base: usize, made: usize) -> usize {
     const OF_THE_PROGRAM: usize = 20 << 20;
     const OF_A_THREAD: usize = 8 << 20;

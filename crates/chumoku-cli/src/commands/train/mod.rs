@@ -20,7 +20,7 @@ use crate::progress::{Progress, duration, tell};
 use crate::threads;
 use chumoku::data::{DataFiles, Joined, ReadOptions, Task, describe_variants, label_variants, recognise};
 use chumoku::output::check_folder;
-use chumoku::signals::{Asked, EndSignals};
+use chumoku::signals::{EndSignals, Shutdown};
 use chumoku::tr;
 use chumoku::train::{Event, Freeze, OutputFolder, Source, TrainOptions, Training, TrainingData};
 use chumoku::{ModelKind, has_checkpoints};
@@ -244,9 +244,9 @@ fn listen(is_resumed: bool) -> anyhow::Result<()> {
     let mut signals = EndSignals::none();
     ctrlc::set_handler(move || {
         match signals.count(Instant::now()) {
-            Asked::End => STOP.store(true, Ordering::Relaxed),
-            Asked::Again => return,
-            Asked::EndAtOnce => std::process::exit(i32::from(INTERRUPTED)),
+            Shutdown::Graceful => STOP.store(true, Ordering::Relaxed),
+            Shutdown::Repeated => return,
+            Shutdown::Immediate => std::process::exit(i32::from(INTERRUPTED)),
         }
         say!(
             "\n{}",
