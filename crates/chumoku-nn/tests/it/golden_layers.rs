@@ -570,18 +570,26 @@ fn ten_steps<T: Number>(
         }
     }
     case.same("out.losses", &losses);
+    // AdamW turns the rounding of gradients that are nearly 0 into steps. One weight of a translator is such a one: it is off by
+    // 0.1 to 1.2 times the rule, depending on the instruction set. All others are within a quarter of the rule.
+    let mut ill_conditioned = 0;
     for (name, _, range) in layout.iter() {
         let (found, expected) = (&p.values()[range], case.golden.tensor(&format!("out.final.{name}")));
-        if name.ends_with("in_proj_bias") {
-            // AdamW turns the rounding of the key bias's gradient, truly 0, into steps: leave that third out.
-            let third = found.len() / 3;
-            for part in [0..third, 2 * third..3 * third] {
-                compare(name, &found[part.clone()], &expected[part], RULE).unwrap();
-            }
-        } else {
-            compare(name, found, expected, RULE).unwrap();
+        let third = found.len() / 3;
+        let parts = match name.ends_with("in_proj_bias") {
+            // The gradient of the key bias is truly 0: leave that third out.
+            true => vec![0..third, 2 * third..found.len()],
+            false => vec![0..found.len()],
+        };
+        for part in parts {
+            let (found, expected) = (&found[part.clone()], &expected[part]);
+            compare(name, found, expected, Tolerance::relative(2.0 * RULE.relative)).unwrap();
+            let size = expected.iter().fold(0.0f64, |size, x| size.max(x.abs()));
+            let is_off = |(&x, expected): (&T, &f64)| (x.into() - expected).abs() > RULE.relative / 4.0 * size;
+            ill_conditioned += found.iter().zip(expected).filter(|pair| is_off(*pair)).count();
         }
     }
+    assert!(ill_conditioned <= 1, "{ill_conditioned} weights are off by more than a quarter of the rule");
 }
 
 fn classifier_training<T: Number>() {
