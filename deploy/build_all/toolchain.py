@@ -1,4 +1,4 @@
-"""Compilers and linkers for each target: the ones that rustup has, else Debian's sources of the standard library."""
+"""Compilers and linkers for each target: Rust's from rustup, zig for C and to link for Linux and macOS, MinGW for Windows."""
 
 import os
 import pathlib
@@ -9,16 +9,16 @@ import sys
 
 # In these versions the whole was tried.
 PYTHON_TOOLS = ["ziglang==0.15.2", "cargo-zigbuild==0.24.1", "maturin==1.16.0"]
-# Rust for Debian's browsers: a compiler with the sources of its standard library, for stable releases of Debian too.
-DEBIAN_RUST = ["rustc-web", "rust-web-src"]
-WINDOWS_LINKER = """#!/bin/sh
-# Leaves out two files that rustup's targets bring and Debian's compiler has in crtbegin.o and crtend.o.
-for argument; do
-    shift
-    case $argument in *rsbegin.o | *rsend.o) ;; *) set -- "$@" "$argument" ;; esac
-done
-exec x86_64-w64-mingw32-gcc "$@"
-"""
+
+# Apple's libraries that zig does not describe, each with what our dependencies call in it: enough to link without an SDK.
+APPLE_LIBRARIES = {
+    "libobjc.tbd": ("/usr/lib/libobjc.A.dylib", "objc_msgSend objc_retain objc_release objc_autorelease objc_alloc objc_getClass sel_registerName"),
+    "Foundation.framework/Foundation.tbd": ("/System/Library/Frameworks/Foundation.framework/Versions/C/Foundation", ""),
+    "CoreFoundation.framework/CoreFoundation.tbd": (
+        "/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation",
+        "CFRelease CFStringGetBytes CFStringGetCStringPtr CFStringGetLength CFTimeZoneCopySystem CFTimeZoneGetName CFTimeZoneResetSystem",
+    ),
+}
 
 
 class Impossible(Exception):
@@ -62,80 +62,44 @@ class Toolchain:
             marker.write_text("\n".join(PYTHON_TOOLS))
         return python
 
-    def has_std(self, target):
-        """Whether rustup has the standard library of a target, or can fetch it."""
+    def add_target(self, target):
+        """Sees to it that rustup has the standard library of a target."""
         libraries = pathlib.Path(output("rustc", "--print", "target-libdir", "--target", target))
-        if not libraries.exists() and shutil.which("rustup"):
-            subprocess.run(["rustup", "target", "add", target], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return libraries.exists()
+        if not libraries.exists() and (not shutil.which("rustup") or subprocess.run(["rustup", "target", "add", target]).returncode):
+            raise Impossible(f"Rust has no standard library for it (rustup target add {target})")
 
-    def std_sources(self):
-        """The compiler and its standard library's sources, where rustup has no target: (environment, folder)."""
-        sources = pathlib.Path(output("rustc", "--print", "sysroot")) / "lib/rustlib/src/rust/library"
-        if sources.exists():
-            return {}, sources
-        folder = self.tools / "debian-rust"
-        if not (folder / "complete").exists():
-            if not shutil.which("apt-get"):
-                raise Impossible("rustup has neither this target nor the component rust-src")
-            self.unpack_debian_rust(folder)
-        libraries = [folder / "usr/lib/x86_64-linux-gnu", folder / "usr/lib"]
-        environment = {"RUSTC": str(folder / "usr/bin/rustc"), "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
-        return environment, next((folder / "usr/src").glob("rustc-*/library"))
-
-    def unpack_debian_rust(self, folder):
-        """Unpacks Debian's compiler, with the libraries that it names, beside the system."""
-        wanted, waiting = set(), list(DEBIAN_RUST)
-        while waiting:
-            package = waiting.pop()
-            if package not in wanted:
-                wanted.add(package)
-                lines = output("apt-cache", "depends", package).splitlines()
-                names = (line.split()[-1] for line in lines if line.strip().startswith("Depends:"))
-                waiting += [name for name in names if name.startswith(("libstd-rust-web", "libllvm", "rustc-web"))]
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "packages").mkdir(parents=True)
-        run("apt-get", "download", *sorted(wanted), cwd=folder / "packages")
-        for package in (folder / "packages").glob("*.deb"):
-            run("dpkg", "-x", package, folder)
-        # Its libraries are named by links that lead out of the folder that they were unpacked to.
-        for link in folder.rglob("*"):
-            if link.is_symlink() and os.readlink(link).startswith("/"):
-                inside = folder / os.readlink(link).lstrip("/")
-                link.unlink()
-                link.symlink_to(inside)
-        (folder / "complete").touch()
+    def apple_libraries(self):
+        """A folder with descriptions of Apple's libraries for the linker."""
+        folder = self.tools / "apple"
+        for name, (installed, symbols) in APPLE_LIBRARIES.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            names = ", ".join(f"_{symbol}" for symbol in symbols.split())
+            exports = f"exports:\n  - targets: [ x86_64-macos, arm64-macos ]\n    symbols: [ {names} ]\n" if names else ""
+            path.write_text(
+                f"--- !tapi-tbd\ntbd-version: 4\ntargets: [ x86_64-macos, arm64-macos ]\ninstall-name: '{installed}'\n{exports}...\n"
+            )
+        return folder
 
     def environment(self, target, commit, commit_time, *, is_wheel=False):
         """The environment in which cargo builds for a target, and the folder of what it builds."""
         # A shared library for musl is not static: other flags, another folder.
         is_dynamic = is_wheel and target.endswith("musl")
         builds = self.builds / ("wheels" if is_dynamic else "programs")
+        self.add_target(target)
         flags, environment = [], {}
-        remapped = [(self.root, "/chumoku"), (self.cargo_home, "/cargo"), (builds, "/target")]
-        if not self.has_std(target):
-            environment, sources = self.std_sources()
-            environment |= {
-                "RUSTC_BOOTSTRAP": "1",
-                "__CARGO_TESTS_ONLY_SRC_ROOT": str(sources),
-                "CARGO_UNSTABLE_BUILD_STD": "std,panic_abort",
-            }
-            remapped.append((sources, "/rust/library"))
-            if target.endswith("musl"):
-                # zig brings what rustup's target has in a folder of its own.
-                flags.append("-Clink-self-contained=no")
         if is_dynamic:
             flags.append("-Ctarget-feature=-crt-static")
         if target.endswith("windows-gnu"):
             if not shutil.which("x86_64-w64-mingw32-gcc"):
                 raise Impossible("needs x86_64-w64-mingw32-gcc (Debian: gcc-mingw-w64-x86-64-win32)")
-            # Without the compiler's own libraries, and without the time of the build.
+            # Without a library of the compiler's to bring along, and without the time of the build.
             flags += ["-Ctarget-feature=+crt-static", "-Clink-arg=-Wl,--no-insert-timestamp"]
-            linker = self.tools / "windows-linker"
-            linker.parent.mkdir(parents=True, exist_ok=True)
-            linker.write_text(WINDOWS_LINKER)
-            linker.chmod(0o755)
-            environment["CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER"] = str(linker)
+            environment["CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER"] = "x86_64-w64-mingw32-gcc"
+        if target.endswith("apple-darwin") and sys.platform != "darwin":
+            folder = self.apple_libraries()
+            flags += [f"-Lnative={folder}", f"-Lframework={folder}"]
+        remapped = [(self.root, "/chumoku"), (self.cargo_home, "/cargo"), (builds, "/target")]
         # No path of this machine is in the program. The last match counts.
         flags += [f"--remap-path-prefix={folder}={name}" for folder, name in remapped]
         c_flags = " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in remapped)
