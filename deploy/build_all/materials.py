@@ -51,8 +51,8 @@ class Materials:
             for text in texts:
                 users[text].append(f"{package['name']} {package['version']}: {expression(package)}")
         parts = ["Chumoku contains the following software, under the licenses below.\n"]
-        for text, names in sorted(users.items(), key=lambda item: item[1]):
-            parts.append("\n" + "=" * 80 + "\n" + "".join(f"{name}\n" for name in sorted(names)) + "-" * 80 + "\n" + normal(text))
+        for names, text in sorted((sorted(names), text) for text, names in users.items()):
+            parts.append("\n" + "=" * 80 + "\n" + "".join(f"{name}\n" for name in names) + "-" * 80 + "\n" + normal(text))
         return "".join(parts).encode()
 
     def sbom(self, target, commit, commit_time):
