@@ -24,7 +24,7 @@ class Materials:
         while waiting:
             name = waiting.pop()
             if name not in self.edges:
-                # What only build scripts and tests use is not in the program.
+                # Dependencies of build scripts and tests alone are not in the program.
                 uses = [dep["pkg"] for dep in nodes[name]["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
                 self.edges[name] = sorted(uses)
                 waiting += uses

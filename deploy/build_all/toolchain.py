@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-# In these versions the whole was tried.
+# The versions that releases were tried with.
 PYTHON_TOOLS = ["ziglang==0.15.2", "cargo-zigbuild==0.24.1", "maturin==1.16.0"]
 
 # Apple's libraries that zig does not describe, each with what our dependencies call in it: enough to link without an SDK.

@@ -100,7 +100,7 @@ pub fn lower_thread_priority() {
 
 /// The system's allocator, with blocks of a page and more aligned to cache lines.
 ///
-/// On musl it is mimalloc: musl's own allocator has one lock for all threads and hands every large block back, which costs a
+/// On musl it is mimalloc. musl's own allocator has one lock for all threads and hands every large block back. That costs a
 /// fifth of a training step.
 ///
 /// Rows of arrays then start at cache lines, and results too large for the cache can be written past it, which is
