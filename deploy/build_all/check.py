@@ -1,11 +1,13 @@
 """Starts every artifact: natively, under qemu's emulator, or under Wine. Fails if one does not do what it should."""
 
+import hashlib
 import json
 import os
 import pathlib
 import platform
 import re
 import shutil
+import struct
 import subprocess
 import tarfile
 import tempfile
@@ -158,6 +160,8 @@ def check_program(release, target):
         files = [program, inside / "THIRD-PARTY-LICENSES", inside / "sbom.cdx.json", inside / "man/chumoku-train.1",
                  inside / "completions/chumoku.bash", inside / "LICENSE-MIT"]
         expect(all(path.stat().st_size > 0 for path in files), f"{packed.name} lacks files")
+        if "apple" in target:
+            check_signature(program.read_bytes(), target)
         best = Program(target, program, folder)
         info = json.loads(best.run("info", "--json"))
         expect(info["version"] == release.version and info["target"] == target, f"{target}: info tells {info}")
@@ -191,6 +195,25 @@ def check_program(release, target):
         if not best.command and "linux" in target and os.getuid() == 0:
             check_alone(program, folder)
     print(f"{target}: works", flush=True)
+
+
+def check_signature(data, target):
+    """Compares the hashes of an ad-hoc signature with the program's pages: macOS on ARM starts no other."""
+    at, signature = 32, None
+    for _ in range(struct.unpack_from("<I", data, 16)[0]):
+        command, size, offset = struct.unpack_from("<III", data, at)
+        signature = offset if command == 0x1D else signature
+        at += size
+    if signature is None:
+        expect("aarch64" not in target, f"{target}: the program is not signed")
+        return
+    # The directory of the code is the first entry of the signature.
+    directory = signature + struct.unpack_from(">I", data, signature + 16)[0]
+    _, _, _, _, first, _, _, pages, limit, hash_size, _, _, page = struct.unpack_from(">9I4B", data, directory)
+    for n in range(pages):
+        expected = hashlib.sha256(data[n << page : min((n + 1) << page, limit)]).digest()
+        found = data[directory + first + n * hash_size :][:hash_size]
+        expect(found == expected, f"{target}: the signature does not fit page {n} of the program")
 
 
 def check_alone(program, folder):
