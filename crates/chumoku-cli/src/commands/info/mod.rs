@@ -49,8 +49,8 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout().lock();
-    let commit =
-        COMMIT.unwrap_or_else(|| tr!("unknown: this build recorded none", "不明（このビルドには記録がありません）"));
+    let unknown = || tr!("unknown: this build recorded none", "不明（このビルドには記録がありません）");
+    let commit = COMMIT.map_or_else(unknown, str::to_owned);
     let text = tr!(
         "chumoku       {version}
 commit        {commit}
