@@ -62,17 +62,17 @@ impl NgramModel {
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
     ) -> Result<NgramModel, NgramError> {
-        Ok(NgramModel::train_from(data, config, Found::default(), cancel, progress)?.0)
+        Ok(NgramModel::train_from(data, config, WarmStart::default(), cancel, progress)?.0)
     }
 
     /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
     pub fn train_from<A: Answer>(
         data: &NgramData<'_, A>,
         config: &NgramConfig,
-        found: Found,
+        found: WarmStart,
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
-    ) -> Result<(NgramModel, Found), NgramError> {
+    ) -> Result<(NgramModel, WarmStart), NgramError> {
         let NgramData { texts, num_classes, class_weights, .. } = *data;
         let (labels, valid) = (numbers_of(data.labels), data.valid.map(|(texts, labels)| (texts, numbers_of(labels))));
         let (labels, valid) = (&labels[..], valid.as_ref().map(|(texts, labels)| (*texts, &labels[..])));
@@ -83,10 +83,10 @@ impl NgramModel {
     fn learn(
         data: &Examples<'_>,
         config: &NgramConfig,
-        found: Found,
+        found: WarmStart,
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
-    ) -> Result<(NgramModel, Found), NgramError> {
+    ) -> Result<(NgramModel, WarmStart), NgramError> {
         check(data, config)?;
         let is_cancelled = || cancel.load(Ordering::Relaxed);
         let go_on = || {
@@ -163,7 +163,7 @@ impl NgramModel {
         if let Some((valid, _)) = valid_counted {
             texts.append(valid);
         }
-        let found = Found { texts: is_whole.then(|| (scheme.clone(), texts)), start: Some(start) };
+        let found = WarmStart { texts: is_whole.then(|| (scheme.clone(), texts)), start: Some(start) };
         Ok((NgramModel { scheme, vocabulary, weights, prior, is_set, report: Some(report) }, found))
     }
 }
@@ -227,15 +227,15 @@ impl NgramConfig {
     }
 }
 
-/// What a training leaves to a later one on its training and validation texts together.
+/// The warm start of a later training on the training and validation texts together.
 #[derive(Default)]
-pub struct Found {
+pub struct WarmStart {
     /// The n-grams of all these texts.
     texts: Option<(NgramScheme, CountedTexts)>,
     start: Option<Start>,
 }
 
-impl Found {
+impl WarmStart {
     /// Gives up the n-grams, which the later training will read again.
     pub fn forget_texts(&mut self) {
         self.texts = None;

@@ -98,11 +98,11 @@ fn what_was_found_leads_to_the_same_model() {
         let from = |data: &NgramData<'_>, config: &NgramConfig, found| {
             NgramModel::train_from(data, config, found, &AtomicBool::new(false), &|_| ()).unwrap()
         };
-        let (model, found) = from(&chosen, &config, Found::default());
+        let (model, found) = from(&chosen, &config, WarmStart::default());
         let config = config_of(model.report().unwrap().c);
-        let mut without_texts = from(&chosen, &config, Found::default()).1;
+        let mut without_texts = from(&chosen, &config, WarmStart::default()).1;
         without_texts.forget_texts();
-        let fresh = from(&all, &config, Found::default()).0;
+        let fresh = from(&all, &config, WarmStart::default()).0;
         for found in [found, without_texts] {
             let warm = from(&all, &config, found).0;
             assert_eq!(bits(&warm).0, bits(&fresh).0);

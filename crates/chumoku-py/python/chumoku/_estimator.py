@@ -165,7 +165,7 @@ class Estimator(Parameters):
             progress = stack.enter_context(_progress.listener(wish["progress"]))
             names = ("epochs", "seed", "precision", "tokens", "from_pretrained", "freeze", "lora", "resume")
             run = {name: wish.get(name) for name in names}
-            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None, "optimize": None}
+            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None, "optimize": None, "merge_labels": False}
             run |= {"folds": None, "settings": None} | of_the_task
             run["resume"] = bool(run["resume"])
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])

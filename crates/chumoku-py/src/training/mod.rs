@@ -3,6 +3,7 @@
 
 mod further;
 
+use crate::outputs::ReadPath;
 use crate::pool;
 use crate::wording::of_python;
 use chumoku::data::PairParts;
@@ -67,12 +68,14 @@ struct Run {
     seed: u64,
     precision: Option<String>,
     tokens: Option<String>,
-    from_pretrained: Option<PathBuf>,
+    from_pretrained: Option<ReadPath>,
     freeze: Option<String>,
     lora: Option<usize>,
     class_weight: Option<Weights>,
     optimize: Option<String>,
     hierarchy: Option<String>,
+    /// True if spellings of a label are counted as one.
+    merge_labels: bool,
     /// Columns of the rows beside the text, with what they hold where that is said.
     columns: Vec<(String, Option<String>)>,
     tune: Option<Budget>,
@@ -144,7 +147,7 @@ impl Run {
         if let Some(name) = &self.precision {
             options.precision = precision(name)?;
         }
-        options.from = self.from_pretrained.clone();
+        options.from = self.from_pretrained.as_deref().map(Path::to_owned);
         options.resume = self.resume;
         if let Kind::Classifier(network) | Kind::Labels(Some(network)) | Kind::Number(Some(network)) = kind {
             options.network = network;
@@ -221,8 +224,9 @@ impl Run {
     fn work(&self, kind: Kind, known: Option<&Known>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
-        // Python has said which labels there are.
+        // Python has read the labels.
         read.missing = Some(Vec::new());
+        read.merge_labels = self.merge_labels.then(|| known.map(|known| known.labels.clone()).unwrap_or_default());
         let asked = |(name, kind): &(String, Option<String>)| Asked {
             name: name.clone(),
             kind: kind.clone(),
@@ -243,9 +247,7 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut rows = load_labelled(file, read)?;
-                            rows.path = name.into();
-                            Ok(rows)
+                            Ok(load_labelled(file, read)?.with_path(Path::new(name)))
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
@@ -269,9 +271,7 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut sets = load_label_sets(file, read, &LabelOptions::default())?;
-                            sets.path = name.into();
-                            Ok(sets)
+                            Ok(load_label_sets(file, read, &LabelOptions::default())?.with_path(Path::new(name)))
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
@@ -293,9 +293,7 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut scores = load_scores(file, read)?;
-                            scores.path = name.into();
-                            Ok(scores)
+                            Ok(load_scores(file, read)?.with_path(Path::new(name)))
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
@@ -311,9 +309,7 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut spans = load_spans(file, read)?;
-                            spans.path = name.into();
-                            Ok(spans)
+                            Ok(load_spans(file, read)?.with_path(Path::new(name)))
                         };
                         further::data(self, known, read, load, &mut training)?
                     }

@@ -1,8 +1,13 @@
 //! The files that a program reads.
 
 use crate::data::DataFiles;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The files and folders that this process has read. Files that a command line names to be read come beside these.
+static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Folders inside folders that are searched: a checkpoint of a trial in a model folder lies less deep.
 const DEEPEST: usize = 8;
@@ -30,6 +35,22 @@ impl Inputs {
         inputs
     }
 
+    /// Notes a file or folder that this process reads, for [`Inputs::with_read`].
+    pub fn note_read(path: &Path) {
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        // Temporary files come and go.
+        read.retain(|path| path.exists());
+        // The working directory may change.
+        read.insert(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    }
+
+    /// The same inputs, and everything that this process has read.
+    #[must_use]
+    pub fn with_read(mut self) -> Inputs {
+        self.paths.extend(READ.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        self
+    }
+
     /// Adds the files of a path.
     pub fn add(&mut self, path: &Path) {
         match DataFiles::of_argument(path) {
@@ -43,6 +64,16 @@ impl Inputs {
     pub fn contains(&self, output: &Path) -> bool {
         let Some(output) = FileId::of(output) else { return false };
         self.paths.iter().any(|path| holds(path, &output, DEEPEST))
+    }
+
+    /// Returns the input that standard output is written to, as in `chumoku predict … --input a.csv >> a.csv`.
+    ///
+    /// A file in the folder of a model is no such input: the folder may hold the results of other commands. It is
+    /// always `None` on Windows.
+    #[must_use]
+    pub fn at_standard_output(&self) -> Option<&Path> {
+        let output = FileId::of_standard_output()?;
+        self.paths.iter().map(PathBuf::as_path).find(|path| FileId::of(path).as_ref() == Some(&output))
     }
 }
 
@@ -63,14 +94,31 @@ impl FileId {
     /// The file that a path leads to. None where there is none, and for devices and pipes, which writing does not replace.
     #[cfg(unix)]
     fn of(path: &Path) -> Option<FileId> {
-        use std::os::unix::fs::MetadataExt;
-        let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Some(FileId([found.dev(), found.ino()]))
+        FileId::of_file(&fs::metadata(path).ok()?)
     }
 
     #[cfg(not(unix))]
     fn of(path: &Path) -> Option<FileId> {
         path.canonicalize().ok().filter(|path| path.is_file()).map(FileId)
+    }
+
+    /// The file that a shell has opened as standard output. None for terminals, devices and pipes.
+    #[cfg(unix)]
+    fn of_standard_output() -> Option<FileId> {
+        use std::os::fd::AsFd;
+        let output = std::io::stdout().as_fd().try_clone_to_owned().ok()?;
+        FileId::of_file(&fs::File::from(output).metadata().ok()?)
+    }
+
+    #[cfg(not(unix))]
+    fn of_standard_output() -> Option<FileId> {
+        None
+    }
+
+    #[cfg(unix)]
+    fn of_file(found: &fs::Metadata) -> Option<FileId> {
+        use std::os::unix::fs::MetadataExt;
+        found.is_file().then(|| FileId([found.dev(), found.ino()]))
     }
 }
 
@@ -112,5 +160,9 @@ mod tests {
             assert!(!inputs.contains(&at(name)), "{name}");
         }
         assert!(!inputs.contains(Path::new("/dev/null")) && !Inputs::none().contains(&at("table.csv")));
+        Inputs::note_read(&at("other"));
+        assert!(
+            Inputs::none().with_read().contains(&at("other")) && !Inputs::none().with_read().contains(&at("table.csv"))
+        );
     }
 }

@@ -65,8 +65,10 @@ pub(super) struct Choice {
     rows: usize,
     /// Folds; 1 where validation rows judged.
     folds: usize,
-    /// The most passes of the network, where it takes steps and cross-validation decided how many.
+    /// The most passes of the network, where it takes steps and was cross-validated.
     epochs: Option<u64>,
+    /// True if cross-validation chose their number.
+    are_epochs_chosen: bool,
     /// How the halves are joined, where cross-validation decided that.
     joined: Option<Joined>,
 }
@@ -255,6 +257,7 @@ pub(super) fn choose(
         rows: labels.len(),
         folds: FOLDS,
         epochs: steps.as_ref().map(|steps| steps.epochs).filter(|_| taken != Way::Regression),
+        are_epochs_chosen: taken != Way::Regression && steps.as_ref().is_some_and(|steps| steps.are_epochs_chosen),
         joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels) }),
     };
     let network = candidate.filter(|_| taken == Way::Regression).map(|candidate| candidate.network);
@@ -288,6 +291,7 @@ pub(super) fn compare(whole: Whole, candidate: Candidate, data: &TrainingData, s
         rows: labels.len(),
         folds: 1,
         epochs: None,
+        are_epochs_chosen: false,
         joined: None,
     };
     let whole = if taken == Way::Regression { whole.with_network(data, candidate.network, seed)? } else { whole };
@@ -306,6 +310,7 @@ pub(super) fn asked(candidate: Candidate, data: &TrainingData) -> (Network, Choi
         rows: candidate.judged.len(),
         folds,
         epochs: None,
+        are_epochs_chosen: false,
         joined: None,
     };
     (candidate.network, choice)
@@ -350,6 +355,8 @@ fn join(
 /// Out-of-fold predictions of networks that take steps.
 struct StepFolds {
     epochs: u64,
+    /// True if the loss of held-out rows chose their number, and neither the caller nor the plan.
+    are_epochs_chosen: bool,
     log_p: LogP,
 }
 
@@ -393,7 +400,7 @@ impl StepFolds {
         let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels)).collect();
         let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
         let epochs = if may_stop { best as u64 + 1 } else { settings.epochs };
-        Ok(StepFolds { epochs, log_p: by_epoch.swap_remove(best) })
+        Ok(StepFolds { epochs, are_epochs_chosen: may_stop, log_p: by_epoch.swap_remove(best) })
     }
 }
 
@@ -432,8 +439,53 @@ fn take_steps(
     Ok(())
 }
 
+impl Way {
+    /// The name in `metrics.json`.
+    fn name(self) -> &'static str {
+        match self {
+            Way::Scratch => "from_scratch",
+            Way::FineTuning => "fine_tuning",
+            Way::Regression => "regression",
+        }
+    }
+}
+
+/// Says which way of training was taken and why, by what `metrics.json` holds. Returns `None` if there was no choice.
+#[must_use]
+pub fn choice_sentence(metrics: &Value) -> Option<String> {
+    Choice::of_metrics(metrics).map(|choice| choice.sentence())
+}
+
 impl Choice {
-    /// Passes of the network, where cross-validation decided how many.
+    /// Reads the choice from what `metrics.json` holds.
+    fn of_metrics(metrics: &Value) -> Option<Choice> {
+        let found = &metrics["choice"];
+        let ways = [Way::Scratch, Way::FineTuning, Way::Regression];
+        let taken = ways.into_iter().find(|way| found["taken"] == way.name())?;
+        let share = |way: &str| found["accuracy"][way].as_f64();
+        let count = |of: &Value| of.as_u64().and_then(|count| usize::try_from(count).ok());
+        let blend: Option<Blend> = serde_json::from_value(metrics["blend"].clone()).ok();
+        let figure = |name: &str| metrics["valid"][name].as_f64().unwrap_or(f64::NAN);
+        let joined = blend.zip(found["both_halves"].as_bool()).map(|(blend, are_both_used)| Joined {
+            blend,
+            are_both_used,
+            macro_f1: figure("macro_f1"),
+            log_loss: figure("log_loss"),
+        });
+        Some(Choice {
+            taken,
+            ngrams: share("ngrams"),
+            steps: share("steps"),
+            regression: share("regression").map(|share| (share, found["c"].as_f64().unwrap_or(f64::NAN))),
+            rows: count(&found["rows"])?,
+            folds: count(&found["folds"]).unwrap_or(1),
+            epochs: found["epochs"].as_u64(),
+            are_epochs_chosen: !found["epochs"].is_null(),
+            joined,
+        })
+    }
+
+    /// Passes of the network, where it was cross-validated.
     pub(super) fn epochs(&self) -> Option<u64> {
         self.epochs
     }
@@ -496,13 +548,8 @@ impl Choice {
 
     /// What `metrics.json` holds of it.
     pub(super) fn to_json(&self) -> Value {
-        let taken = match self.taken {
-            Way::Scratch => "from_scratch",
-            Way::FineTuning => "fine_tuning",
-            Way::Regression => "regression",
-        };
         json!({
-            "taken": taken,
+            "taken": self.taken.name(),
             "rows": self.rows,
             "folds": (self.folds > 1).then_some(self.folds),
             "accuracy": {
@@ -511,7 +558,8 @@ impl Choice {
                 "regression": self.regression.map(|found| found.0),
             },
             "c": self.regression.map(|found| found.1),
-            "epochs": self.epochs,
+            "epochs": self.epochs.filter(|_| self.are_epochs_chosen),
+            "both_halves": self.joined.map(|joined| joined.are_both_used),
         })
     }
 }

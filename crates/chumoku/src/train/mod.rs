@@ -73,6 +73,7 @@ pub use comparison::{
     Change, Comparison, Figures, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, name_of_rows, shown_figure, shown_gain,
 };
 pub use crew::{BatchAt, Crew, Helper, Leader, LearnPart, Terms, joined};
+pub use few_rows::choice_sentence;
 pub use folder::OutputFolder;
 pub use further::SourceData;
 pub use known::{Known, Tells};

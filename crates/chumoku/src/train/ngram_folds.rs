@@ -7,7 +7,7 @@ use super::{Blend, Event, TrainOptions, TrainingData};
 use crate::Result;
 use crate::caution::Caution;
 use crate::decision::Decision;
-use crate::ngram::{Found, NgramConfig, NgramData, NgramModel};
+use crate::ngram::{NgramConfig, NgramData, NgramModel, WarmStart};
 use chumoku_nn::probability::log_softmax;
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -68,7 +68,7 @@ impl NgramFolds {
             let (learned, held_out) = (texts(&learned), texts(&judged));
             let of_fold =
                 NgramData { texts: &learned, labels: &labels, num_classes: classes, valid: None, class_weights };
-            let mut found = Found::default();
+            let mut found = WarmStart::default();
             for (&c, log_p) in config.c_grid.iter().zip(&mut log_p) {
                 let mut config = config.clone();
                 (config.c_grid, config.c_without_validation) = (vec![c], c);
@@ -157,10 +157,10 @@ impl Calibration {
 pub(super) fn train<A: Target>(
     data: &NgramData<'_, A>,
     config: &NgramConfig,
-    found: Found,
+    found: WarmStart,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
-) -> Result<(NgramModel, Found)> {
+) -> Result<(NgramModel, WarmStart)> {
     let observe = RefCell::new(observe);
     let progress = |line: &str| (observe.borrow_mut())(Event::Working(label("n-grams"), line.into()));
     Ok(NgramModel::train_from(data, config, found, stop, &progress)?)

@@ -3,7 +3,7 @@
 use super::known::Base;
 use super::source::Source;
 use crate::beside::SideColumn;
-use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
+use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, Place, ScoredText, ScoredTexts};
 use crate::decision::Optimize;
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
@@ -137,16 +137,27 @@ fn conflicts(found: &Conflicts, one: &str) -> Vec<String> {
     )]
 }
 
+/// Returns the place of a row.
+type PlaceOf<'a> = Box<dyn Fn(usize) -> Place + 'a>;
+
+fn boxed<'a>(place: impl Fn(usize) -> Place + 'a) -> PlaceOf<'a> {
+    Box::new(place)
+}
+
 /// Says which validation and test rows have a text that is in the training file too.
-fn leaks(train: &[Example], others: [Option<Vec<Example>>; 2]) -> Vec<String> {
+fn leaks(
+    train: &[Example],
+    place: impl Fn(usize) -> Place,
+    others: [Option<(Vec<Example>, PlaceOf<'_>)>; 2],
+) -> Vec<String> {
     let names = [tr!("validation", "検証"), tr!("test", "テスト")];
-    let of_file = |(name, other): (String, Option<Vec<Example>>)| {
-        let other = other?;
+    let of_file = |(name, other): (String, Option<(Vec<Example>, PlaceOf<'_>)>)| {
+        let (other, place_of_other) = other?;
         let shared = data::shared_texts(train, &other);
         let example = shared.examples.first().map(|shared| {
             let text: String = pair::shown(&shared.text).chars().take(40).collect();
-            let (a, b) = (shared.line_a, shared.line_b);
-            tr!(", e.g. “{text}” (lines {a} and {b})", "（例: “{text}”、{a} 行目と {b} 行目）")
+            let (a, b) = (place(shared.rows[0]), place_of_other(shared.rows[1]));
+            tr!(", e.g. “{text}” ({a} and {b})", "（例: “{text}”、{a} と {b}）")
         });
         let (n, of, example) = (shared.count, other.len(), example.unwrap_or_default());
         (n > 0).then(|| {
@@ -176,8 +187,8 @@ impl TrainingData {
         let mut data = TrainingData::in_parts(train, [valid, test], labels)?;
         data.notes.extend(untested(&data.test, &data.labels));
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &&Example| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
+            let has = |example: &Example| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.place(row))
         };
         data.with_columns(&train.beside, &place_of)
     }
@@ -200,7 +211,9 @@ impl TrainingData {
         };
         let one = lang().pick("label", "ラベル");
         let mut notes = conflicts(&split.conflicts, one);
-        notes.extend(leaks(&train.examples, [valid, test].map(|given| given.map(|data| data.examples.clone()))));
+        let others =
+            [valid, test].map(|given| given.map(|data| (data.examples.clone(), boxed(move |row| data.place(row)))));
+        notes.extend(leaks(&train.examples, |row| train.place(row), others));
         let data = TrainingData {
             train: part(&split.train),
             valid: own(valid, &split.valid),
@@ -249,8 +262,8 @@ impl TrainingData<Vec<u32>> {
         train.check_trainable()?;
         let data = TrainingData::sets_in_parts(train, [valid, test], train.labels())?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &&LabelledText| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
+            let has = |example: &LabelledText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.place(row))
         };
         data.with_columns(&train.beside, &place_of)
     }
@@ -286,8 +299,9 @@ impl TrainingData<Vec<u32>> {
             label: example.labels.join("|"),
             line: example.line,
         };
-        let others = [valid, test].map(|given| given.map(|sets| sets.examples.iter().map(plain).collect()));
-        let notes = leaks(&rows, others);
+        let of_file = |sets: &LabelSets| sets.examples.iter().map(plain).collect();
+        let others = [valid, test].map(|given| given.map(|sets| (of_file(sets), boxed(move |row| sets.place(row)))));
+        let notes = leaks(&rows, |row| train.place(row), others);
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
         TrainingData { labels, train, valid, test, notes, ..TrainingData::default() }.checked()
     }
@@ -307,8 +321,8 @@ impl TrainingData<Measured> {
         train.check_trainable()?;
         let data = TrainingData::scores_in_parts(train, [valid, test])?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &&ScoredText| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
+            let has = |example: &ScoredText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.place(row))
         };
         data.with_columns(&train.beside, &place_of)
     }
@@ -337,7 +351,8 @@ impl TrainingData<Measured> {
         let numbered = plain(train);
         let one = lang().pick("number", "数値");
         let mut notes = conflicts(&data::split(&numbered, 0, 0.0, 0.0).conflicts, one);
-        notes.extend(leaks(&numbered, [valid, test].map(|given| given.map(plain))));
+        let others = [valid, test].map(|given| given.map(|data| (plain(data), boxed(move |row| data.place(row)))));
+        notes.extend(leaks(&numbered, |row| train.place(row), others));
         let share = |given: Option<&ScoredTexts>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
         let scale = NumberScale::of(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));

@@ -130,8 +130,8 @@ impl Rehearsed for u32 {
     }
 
     fn place_of(file: &Dataset, column: usize, cell: &str) -> Option<Place> {
-        let has = |example: &&Example| cells(&example.text).nth(column) == Some(cell);
-        file.examples.iter().find(has).map(|example| file.place(example))
+        let has = |example: &Example| cells(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.place(row))
     }
 
     fn tidy(file: &mut Dataset, paths: &Paths) -> Result<()> {
@@ -196,8 +196,8 @@ impl Rehearsed for Vec<u32> {
     }
 
     fn place_of(file: &LabelSets, column: usize, cell: &str) -> Option<Place> {
-        let has = |example: &&LabelledText| cells(&example.text).nth(column) == Some(cell);
-        file.examples.iter().find(has).map(|example| file.place(example))
+        let has = |example: &LabelledText| cells(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.place(row))
     }
 
     fn tidy(file: &mut LabelSets, paths: &Paths) -> Result<()> {
@@ -296,8 +296,8 @@ impl Rehearsed for Measured {
     }
 
     fn place_of(file: &ScoredTexts, column: usize, cell: &str) -> Option<Place> {
-        let has = |example: &&ScoredText| cells(&example.text).nth(column) == Some(cell);
-        file.examples.iter().find(has).map(|example| file.place(example))
+        let has = |example: &ScoredText| cells(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.place(row))
     }
 
     fn tidy(_file: &mut ScoredTexts, _paths: &Paths) -> Result<()> {
