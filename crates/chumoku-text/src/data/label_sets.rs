@@ -43,6 +43,8 @@ pub struct LabelSets {
     pub description: String,
     /// The columns beside the text, as they were asked for.
     pub beside: Vec<Asked>,
+    /// How much each row counts in training; all alike if absent.
+    pub weights: Option<Vec<f32>>,
     /// Whether places are rows, as in Parquet.
     rows: bool,
 }
@@ -91,7 +93,7 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
     if examples.is_empty() {
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
-    Ok(LabelSets { path, examples, skipped, description, beside, rows })
+    Ok(LabelSets { path, examples, skipped, description, beside, weights: None, rows })
 }
 
 /// Why a file looks as if its texts had several labels each; nothing if it does not.
