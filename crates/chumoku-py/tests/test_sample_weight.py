@@ -57,7 +57,7 @@ def test_rows_of_weight_0_are_left_out():
         weights = 1.0 + np.arange(len(texts)) % 3
         weights[::7] = 0
         kept = [row for row, weight in enumerate(weights) if weight]
-        # Whatever they are labelled as.
+        # Their labels do not matter.
         wrong = [answers[(row + 1) % len(texts)] if weight == 0 else answers[row] for row, weight in enumerate(weights)]
         found = make().fit(texts, wrong, weights)
         assert same(found, make().fit([texts[row] for row in kept], [answers[row] for row in kept], weights[kept]))
@@ -218,6 +218,6 @@ def test_scikit_learn_passes_weights_on():
             of_fold = ngrams().fit(texts[train], labels[train], weights[train])
             assert same(found["estimator"][fold], of_fold)
             assert found["test_score"][fold] == of_fold.score(texts[test], labels[test], weights[test])
-        # What is neither asked for nor refused is an error, not ignored.
+        # An argument that no request settles is an error, not ignored.
         with pytest.raises(ValueError, match="sample_weight"):
             GridSearchCV(ngrams(), {"seed": [1]}, cv=2).fit(texts, labels, sample_weight=weights)

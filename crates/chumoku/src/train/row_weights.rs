@@ -59,7 +59,7 @@ mod tests {
             assert_eq!(of(&[alike; 3]), None);
         }
         assert_eq!(of(&[]), None);
-        // What single precision cannot tell from 0 counts a little.
+        // Tiny weights stay above 0.
         assert_eq!(of(&[1e-300, 1.0]), Some(vec![LEAST, 2.0]));
     }
 
