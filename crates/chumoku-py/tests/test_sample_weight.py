@@ -74,10 +74,9 @@ def contested(n):
     return texts, labels, weights
 
 
-@pytest.mark.parametrize("n", [400, 1600])
-@pytest.mark.parametrize("model", ["ngrams", "transformer"])
+@pytest.mark.parametrize("model, n", [("ngrams", 400), ("ngrams", 1600), ("transformer", 400)])
 def test_probabilities_are_those_of_the_weighted_rows(model, n):
-    texts, labels, weights = contested(n if model == "ngrams" else 400)
+    texts, labels, weights = contested(n)
     asked = ["The room looks odd odd.", "The room looks plain plain."]
     plain = small(model=model, epochs=None if model == "ngrams" else 6).fit(texts, labels)
     np.testing.assert_allclose(plain.predict_proba(asked)[:, 1], 0.5, atol=0.1)
@@ -201,14 +200,14 @@ def test_scikit_learn_passes_weights_on():
     # Without routing: by the step's name, or to every fit.
     piped = make_pipeline(FunctionTransformer(list), ngrams()).fit(texts, labels, **{f"{name}__sample_weight": weights})
     assert same(piped[-1], expected)
-    searched = GridSearchCV(ngrams(), {"seed": [1, 2]}, cv=2).fit(texts, labels, sample_weight=weights)
+    searched = GridSearchCV(ngrams(), {"seed": [42]}, cv=2).fit(texts, labels, sample_weight=weights)
     assert same(searched.best_estimator_, expected)
     with sklearn.config_context(enable_metadata_routing=True):
         model = ngrams().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         assert sklearn.base.clone(model).get_metadata_routing().fit.requests["sample_weight"] is True
         piped = make_pipeline(FunctionTransformer(list), model).fit(texts, labels, sample_weight=weights)
         assert same(piped[-1], expected)
-        searched = GridSearchCV(model, {"seed": [1, 2]}, cv=2).fit(texts, labels, sample_weight=weights)
+        searched = GridSearchCV(model, {"seed": [42]}, cv=2).fit(texts, labels, sample_weight=weights)
         assert same(searched.best_estimator_, expected)
         found = cross_validate(
             model, texts, labels, cv=2, params={"sample_weight": weights}, return_estimator=True, return_indices=True
