@@ -11,7 +11,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from . import _chumoku
 from ._inputs import check_as_many, check_rows
 from ._labels import LabelReader, check_distinct, labels_of, own, sorted_classes
-from ._predictor import LEAST, Predictor, _warn, chunks, mean, weights_of
+from ._predictor import LEAST, Predictor, _warn, chunks, mean, weighted
 
 # What a row's labels are where it may have several.
 _SETS = (list, tuple, set, frozenset)
@@ -80,7 +80,9 @@ class TextClassifier(Predictor):
     merge_labels: bool = False
     _tells = ("class", "labels")
 
-    def fit(self, X: Iterable[Any], y: Iterable[Any], *, old: tuple[Any, Any] | str | None = None) -> TextClassifier:
+    def fit(
+        self, X: Iterable[Any], y: Iterable[Any], sample_weight: Any = None, *, old: tuple[Any, Any] | str | None = None
+    ) -> TextClassifier:
         """Trains on texts and their labels; a tenth of the rows is held out to choose by, and a tenth to report on.
 
         Args:
@@ -89,13 +91,19 @@ class TextClassifier(Predictor):
             y: as many labels: texts, numbers, booleans, dates, members of an enumeration: whatever can be hashed and has a text of its
                 own. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each label, a text may have any number
                 of labels.
+            sample_weight: how much each row counts: numbers from 0 on, of which only the ratios matter. A weight multiplies the row's
+                loss, beside ``class_weight``, in the n-grams, in the network (the mean over a batch is weighted) and in the regression
+                on an encoder's vectors; and what a row counts where held-out rows choose the penalty, the best epoch, the factors
+                that join and calibrate the halves, and thresholds of labels. A row of weight 0 is left out. All rows count alike in
+                the choice of features, in ``class_weight="balanced"``, between fine-tuning and a regression, for ``optimize``,
+                ``abstain`` and intervals, and in ``metrics_``. Old rows (``old``) count as much as the new ones on average.
             old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, labels)``, which it learns
                 again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
                 what became of both.
 
         Raises:
             TypeError: a row is no text, or a label cannot be one.
-            ValueError: there are too few rows or classes, or not as many labels as texts.
+            ValueError: there are too few rows or classes, or not as many labels or weights as texts, or a weight is negative.
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
         self._forget()
@@ -119,6 +127,7 @@ class TextClassifier(Predictor):
             note = _chumoku.label_note([str(one) for label in labels for one in (label if several else (label,))])
             if note is not None:
                 _warn(note)
+        table, labels, weights = weighted(table, labels, sample_weight)
         rows = self._written(table, (_label_of(label, several) for label in labels))
         weight = self.class_weight
         if weight is not None and not isinstance(weight, (str, Mapping)):
@@ -127,7 +136,7 @@ class TextClassifier(Predictor):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
             of_task = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
-            of_task |= {"optimize": self.optimize, "merge_labels": bool(self.merge_labels)}
+            of_task |= {"optimize": self.optimize, "merge_labels": bool(self.merge_labels), "sample_weight": weights}
             self._train(self.model, rows, pairs=pairs, old=before, **of_task, **self._of_run())
         except BaseException:
             self._forget()

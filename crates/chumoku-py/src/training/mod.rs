@@ -17,8 +17,8 @@ use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{
     Adjusted, ClassWeights, Event, Freeze, Known, Setting, TaggerData, TrainOptions, Training, TrainingData,
-    TuneBudget, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels, train_ngram_number,
-    train_number, train_tagger, train_translator, tune, tune_ngrams,
+    TuneBudget, row_weights, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels,
+    train_ngram_number, train_number, train_tagger, train_translator, tune, tune_ngrams,
 };
 use chumoku::{Cell, Error, Optimize, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -72,6 +72,8 @@ struct Run {
     freeze: Option<String>,
     lora: Option<usize>,
     class_weight: Option<Weights>,
+    /// How much each row of the file counts; all alike if absent.
+    sample_weight: Option<Vec<f64>>,
     optimize: Option<String>,
     hierarchy: Option<String>,
     /// True if spellings of a label are counted as one.
@@ -220,6 +222,14 @@ impl Run {
         }
     }
 
+    /// The weights of the rows of a file, if they are the new rows.
+    fn weights_of(&self, file: &Path, rows: usize) -> Result<Option<Vec<f32>>, Error> {
+        match &self.sample_weight {
+            Some(weights) if *file == self.file => row_weights(weights, rows),
+            _ => Ok(None),
+        }
+    }
+
     /// Reads the rows and trains. Returns what `metrics.json` holds.
     fn work(&self, kind: Kind, known: Option<&Known>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
@@ -247,12 +257,15 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            Ok(load_labelled(file, read)?.with_path(Path::new(name)))
+                            let mut rows = load_labelled(file, read)?.with_path(Path::new(name));
+                            rows.weights = self.weights_of(file, rows.examples.len())?;
+                            Ok(rows)
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
                     None => {
                         let mut rows = load_labelled(&self.file, &read)?;
+                        rows.weights = self.weights_of(&self.file, rows.examples.len())?;
                         let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
                         let mut data = TrainingData::new(&rows, None, None)?;
                         data.hierarchy = tree.map(|(tree, _)| tree);
@@ -271,12 +284,16 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            Ok(load_label_sets(file, read, &LabelOptions::default())?.with_path(Path::new(name)))
+                            let sets = load_label_sets(file, read, &LabelOptions::default())?;
+                            let mut sets = sets.with_path(Path::new(name));
+                            sets.weights = self.weights_of(file, sets.examples.len())?;
+                            Ok(sets)
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
                     None => {
                         let mut sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
+                        sets.weights = self.weights_of(&self.file, sets.examples.len())?;
                         let tree = Paths::tree_of_sets(self.hierarchy.as_deref(), &mut sets, [&mut None, &mut None])?;
                         let mut data = TrainingData::of_sets(&sets, None, None)?;
                         data.hierarchy = tree.map(|(tree, _)| tree);
@@ -293,11 +310,17 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            Ok(load_scores(file, read)?.with_path(Path::new(name)))
+                            let mut scores = load_scores(file, read)?.with_path(Path::new(name));
+                            scores.weights = self.weights_of(file, scores.examples.len())?;
+                            Ok(scores)
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
-                    None => TrainingData::of_scores(&load_scores(&self.file, &read)?, None, None)?,
+                    None => {
+                        let mut scores = load_scores(&self.file, &read)?;
+                        scores.weights = self.weights_of(&self.file, scores.examples.len())?;
+                        TrainingData::of_scores(&scores, None, None)?
+                    }
                 };
                 match network {
                     Some(_) => train_number(&data, training)?.metrics,

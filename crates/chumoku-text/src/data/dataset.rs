@@ -49,6 +49,8 @@ pub struct Dataset {
     pub columns: Columns,
     /// The columns beside the text, as they were asked for.
     pub beside: Vec<Asked>,
+    /// How much each row counts in training; all alike if absent.
+    pub weights: Option<Vec<f32>>,
     /// Whether somebody has named the label column.
     is_label_asked: bool,
     /// Columns in no use that could be the label.
@@ -148,6 +150,7 @@ impl Source {
             layout,
             columns,
             beside,
+            weights: None,
             is_label_asked,
             could_be_labels,
             files,

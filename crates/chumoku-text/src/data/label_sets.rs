@@ -44,6 +44,8 @@ pub struct LabelSets {
     pub description: String,
     /// The columns beside the text, as they were asked for.
     pub beside: Vec<Asked>,
+    /// How much each row counts in training; all alike if absent.
+    pub weights: Option<Vec<f32>>,
     /// The files of the rows.
     pub(crate) files: RowFiles,
 }
@@ -93,7 +95,7 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
     if examples.is_empty() {
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
-    Ok(LabelSets { path, examples, skipped, description, beside, files })
+    Ok(LabelSets { path, examples, skipped, description, beside, weights: None, files })
 }
 
 /// Why a file looks as if its texts had several labels each; nothing if it does not.

@@ -41,6 +41,8 @@ pub struct ScoredTexts {
     pub column: String,
     /// The columns beside the text, as they were asked for.
     pub beside: Vec<Asked>,
+    /// How much each row counts in training; all alike if absent.
+    pub weights: Option<Vec<f32>>,
     /// The files of the rows.
     pub(crate) files: RowFiles,
     /// How the numbers are written.
@@ -83,7 +85,7 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
     let column = layout.columns.get(column).cloned().unwrap_or_default();
-    Ok(ScoredTexts { path, examples, skipped, description, column, beside, files, form })
+    Ok(ScoredTexts { path, examples, skipped, description, column, beside, weights: None, files, form })
 }
 
 impl ScoredTexts {

@@ -268,7 +268,8 @@ fn join(
     let valid = classifier.predict(&data.valid.texts())?;
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
-    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels, weights);
+    classifier.config.blend =
+        Blend::fit(&attention, &ngrams, &data.valid.labels, data.valid.counted(weights).as_deref());
     let mut found = None;
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;

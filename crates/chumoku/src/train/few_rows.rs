@@ -166,12 +166,13 @@ impl Candidate {
         let scale = 1.0 / square.sqrt();
         vectors.mapv_inplace(|x| (f64::from(x) * scale) as f32);
         let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-        let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+        let class_weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+        let weights = data.counted(class_weights.as_deref());
         let rows = logistic::Rows {
             vectors: vectors.view(),
             labels: &labels,
             classes: data.labels.len(),
-            class_weights: weights.as_deref(),
+            weights: weights.as_deref(),
         };
         let trained = data.train.len();
         let splits = match data.valid.len() < ENOUGH_VALID {
@@ -179,8 +180,12 @@ impl Candidate {
             false => vec![[(0..trained).collect(), (trained..labels.len()).collect()]],
         };
         let chosen = Regression::choose(&rows, &splits, stop)?;
-        let rows =
-            logistic::Rows { vectors: vectors.view().split_at(Axis(0), trained).0, labels: &labels[..trained], ..rows };
+        let rows = logistic::Rows {
+            vectors: vectors.view().split_at(Axis(0), trained).0,
+            labels: &labels[..trained],
+            weights: weights.as_deref().map(|weights| &weights[..trained]),
+            ..rows
+        };
         let mut head = Regression::fit(&rows, chosen.c, stop)?;
         head.weight *= scale * chosen.scale;
         head.bias *= chosen.scale;
@@ -238,7 +243,8 @@ pub(super) fn choose(
         (_, Some(steps)) => steps.log_p.clone(),
         _ => Vec::new(),
     };
-    let (blend, are_both_used) = join([&log_p, &ngrams.log_p], labels, weights.as_deref(), taken != Way::Scratch);
+    let counts = merged.train.counted(weights.as_deref());
+    let (blend, are_both_used) = join([&log_p, &ngrams.log_p], labels, counts.as_deref(), taken != Way::Scratch);
     let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
     let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
     let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
@@ -258,7 +264,7 @@ pub(super) fn choose(
         folds: FOLDS,
         epochs: steps.as_ref().map(|steps| steps.epochs).filter(|_| taken != Way::Regression),
         are_epochs_chosen: taken != Way::Regression && steps.as_ref().is_some_and(|steps| steps.are_epochs_chosen),
-        joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels) }),
+        joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels, None) }),
     };
     let network = candidate.filter(|_| taken == Way::Regression).map(|candidate| candidate.network);
     Ok(Some(Few { choice, data: merged, joint, c: ngrams.c, network }))
@@ -322,7 +328,7 @@ fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
 }
 
 /// Returns the weights of the halves, and whether both are used. A pretrained network decides alone, and n-grams almost
-/// alone; the other half joins only if the loss falls clearly.
+/// alone; the other half joins only if the loss falls clearly. `weights` say how much each row counts.
 fn join(
     [network, ngrams]: [&LogP; 2],
     labels: &[u32],
@@ -337,12 +343,12 @@ fn join(
     let first: LogP = network.iter().zip(ngrams).map(of_row).collect();
     let scale = Blend::fit(&first, &[], labels, weights).attention;
     let alone = Blend { attention: scale * share, ngrams: scale * (1.0 - share) };
-    let counts = |label: u32| weights.map_or(1.0, |weights| f64::from(weights[label as usize]));
+    let counts = |row: usize| weights.map_or(1.0, |weights| f64::from(weights[row]));
     let gains: Vec<f64> = (0..labels.len())
         .map(|row| {
             let label = labels[row] as usize;
             let p = |blend: &Blend| f64::from(blend.probabilities(&network[row], Some(&ngrams[row]))[label]).max(1e-30);
-            counts(labels[row]) * (p(&both) / p(&alone)).ln()
+            counts(row) * (p(&both) / p(&alone)).ln()
         })
         .collect();
     let rows = gains.len().max(1) as f64;
@@ -397,7 +403,8 @@ impl StepFolds {
             })?;
         }
         let labels = &data.train.labels;
-        let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels)).collect();
+        let weights = data.train.weights.as_deref();
+        let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels, weights)).collect();
         let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
         let epochs = if may_stop { best as u64 + 1 } else { settings.epochs };
         Ok(StepFolds { epochs, are_epochs_chosen: may_stop, log_p: by_epoch.swap_remove(best) })

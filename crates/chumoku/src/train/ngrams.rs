@@ -171,7 +171,8 @@ fn by_valid(
     let logits = chosen.logits_of(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
     let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-    Calibration::of((&log_p, &known), &data.valid.labels, data, options, class_weights)
+    let rows = (&data.valid.labels[..], data.valid.counted(class_weights));
+    Calibration::of((&log_p, &known), rows, data, options)
 }
 
 /// The model card.
@@ -263,8 +264,15 @@ pub(super) fn model_of<A: Target>(
 ) -> Result<(NgramModel, WarmStart)> {
     let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
     let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
-    let ngram_data =
-        NgramData { texts: &texts, labels: &data.train.labels, num_classes: data.labels.len(), valid, class_weights };
+    let [weights, valid_weights] = [&data.train, &data.valid].map(|rows| rows.counted(class_weights));
+    let ngram_data = NgramData {
+        texts: &texts,
+        labels: &data.train.labels,
+        num_classes: data.labels.len(),
+        valid,
+        weights: weights.as_deref(),
+        valid_weights: valid_weights.as_deref().filter(|_| valid.is_some()),
+    };
     if data.columns.is_empty() {
         return train(&ngram_data, config, WarmStart::default(), stop, observe);
     }
@@ -318,8 +326,9 @@ pub(super) fn refit<A: Target>(
     let c = c.or(chosen.report().map(|report| report.c)).unwrap_or(config.c_without_validation);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-    let num_classes = data.labels.len();
-    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights };
+    let (num_classes, weights) = (data.labels.len(), data.counted(class_weights));
+    let weights = weights.as_deref();
+    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, weights, valid_weights: None };
     (config.c_grid, config.c_without_validation) = (vec![c], c);
     Ok(train(&data, &config, found, stop, observe)?.0)
 }

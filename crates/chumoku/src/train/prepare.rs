@@ -1,6 +1,7 @@
 //! Rows with their labels as class numbers, in three parts.
 
 use super::known::Base;
+use super::row_weights;
 use super::source::Source;
 use crate::beside::SideColumn;
 use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, Place, ScoredText, ScoredTexts};
@@ -10,7 +11,7 @@ use crate::lang::lang;
 use crate::lang::wording::{count, listed};
 use crate::ngram::Answer;
 use crate::number::{Measured, NumberScale};
-use crate::scoring::Rows;
+use crate::scoring::{Rows, picked};
 use crate::{pair, tr};
 use chumoku_text::beside;
 use sha2::{Digest, Sha256};
@@ -204,7 +205,10 @@ impl TrainingData {
         }
         let share = |given: Option<&Dataset>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&train.examples, 0, share(valid), share(test));
-        let part = |rows: &[usize]| Rows::of(rows.iter().map(|&row| &train.examples[row]), &labels);
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of(rows.iter().map(|&row| &train.examples[row]), &labels)
+        };
         let own = |given: Option<&Dataset>, rows: &[usize]| match given {
             Some(dataset) => Rows::of(&dataset.examples, &labels),
             None => part(rows),
@@ -213,6 +217,7 @@ impl TrainingData {
         let mut notes = conflicts(&split.conflicts, one);
         let others =
             [valid, test].map(|given| given.map(|data| (data.examples.clone(), boxed(move |row| data.place(row)))));
+        notes.extend(row_weights::note(train.weights.as_deref()));
         notes.extend(leaks(&train.examples, |row| train.place(row), others));
         let data = TrainingData {
             train: part(&split.train),
@@ -289,7 +294,10 @@ impl TrainingData<Vec<u32>> {
         let rows: Vec<Example> = train.examples.iter().map(as_one).collect();
         let share = |given: Option<&LabelSets>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
-        let part = |rows: &[usize]| Rows::of_sets(rows.iter().map(|&row| &train.examples[row]), &labels);
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of_sets(rows.iter().map(|&row| &train.examples[row]), &labels)
+        };
         let own = |given: Option<&LabelSets>, rows: &[usize]| match given {
             Some(sets) => Rows::of_sets(&sets.examples, &labels),
             None => part(rows),
@@ -301,7 +309,8 @@ impl TrainingData<Vec<u32>> {
         };
         let of_file = |sets: &LabelSets| sets.examples.iter().map(plain).collect();
         let others = [valid, test].map(|given| given.map(|sets| (of_file(sets), boxed(move |row| sets.place(row)))));
-        let notes = leaks(&rows, |row| train.place(row), others);
+        let mut notes = leaks(&rows, |row| train.place(row), others);
+        notes.extend(row_weights::note(train.weights.as_deref()));
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
         TrainingData { labels, train, valid, test, notes, ..TrainingData::default() }.checked()
     }
@@ -352,11 +361,15 @@ impl TrainingData<Measured> {
         let one = lang().pick("number", "数値");
         let mut notes = conflicts(&data::split(&numbered, 0, 0.0, 0.0).conflicts, one);
         let others = [valid, test].map(|given| given.map(|data| (plain(data), boxed(move |row| data.place(row)))));
+        notes.extend(row_weights::note(train.weights.as_deref()));
         notes.extend(leaks(&numbered, |row| train.place(row), others));
         let share = |given: Option<&ScoredTexts>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
         let scale = NumberScale::of(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
-        let part = |rows: &[usize]| Rows::of_scores(rows.iter().map(|&row| &train.examples[row]), &scale);
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of_scores(rows.iter().map(|&row| &train.examples[row]), &scale)
+        };
         let own = |given: Option<&ScoredTexts>, rows: &[usize]| match given {
             Some(scores) => Rows::of_scores(&scores.examples, &scale),
             None => part(rows),
@@ -372,11 +385,19 @@ impl<A: Answer> TrainingData<A> {
     pub(super) fn unseen_test_rows(&self) -> Option<Rows<A>> {
         let seen: HashSet<String> =
             self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalise(text)).collect();
-        let rows = self.test.texts.iter().zip(&self.test.labels);
-        let unseen = rows.filter(|(text, _)| !seen.contains(&data::normalise(text)));
-        let (texts, labels) = unseen.map(|(text, label)| (text.clone(), label.clone())).unzip();
-        let unseen = Rows { texts, labels };
+        let is_unseen = |row: &usize| !seen.contains(&data::normalise(&self.test.texts[*row]));
+        let unseen = self.test.picked(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
         (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
+    }
+
+    /// How much each training row counts, then each validation row; all alike if absent.
+    pub(super) fn counted(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
+        let [train, valid] = [&self.train, &self.valid].map(|rows| rows.counted(class_weights));
+        if train.is_none() && valid.is_none() {
+            return None;
+        }
+        let of = |weights: Option<Vec<f32>>, rows: &Rows<A>| weights.unwrap_or_else(|| vec![1.0; rows.len()]);
+        Some([of(train, &self.train), of(valid, &self.valid)].concat())
     }
 
     /// Training rows of each class or label.
@@ -386,7 +407,7 @@ impl<A: Answer> TrainingData<A> {
         counts
     }
 
-    /// SHA-256 of all texts and answers, in order.
+    /// SHA-256 of all texts, answers and weights of rows, in order.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for label in &self.labels {
@@ -403,6 +424,10 @@ impl<A: Answer> TrainingData<A> {
                 }
                 answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
                 answer.number().into_iter().for_each(|number| hash.update(number.to_le_bytes()));
+            }
+            if let Some(weights) = &rows.weights {
+                hash.update(b"weights");
+                weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
             }
         }
         if !self.columns.is_empty() {
