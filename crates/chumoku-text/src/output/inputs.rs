@@ -1,6 +1,7 @@
 //! The files that a program reads.
 
 use crate::data::DataFiles;
+use chumoku_kernels::system::FileId;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,7 @@ const DEEPEST: usize = 8;
 
 /// The files that a program reads, which no output may replace.
 ///
-/// On Unix files are the same if device and inode are, so symbolic and hard links are seen through. Elsewhere canonical paths are
-/// compared, which sees through symbolic links.
+/// Files are the same if the system says so, whatever their names: symbolic and hard links are seen through.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     paths: Vec<PathBuf>,
@@ -41,7 +41,7 @@ impl Inputs {
     /// Tells whether writing to `output` would replace an input.
     #[must_use]
     pub fn contains(&self, output: &Path) -> bool {
-        let Some(output) = FileId::of(output) else { return false };
+        let Some(output) = file_id(output) else { return false };
         self.paths.iter().any(|path| holds(path, &output, DEEPEST))
     }
 }
@@ -52,26 +52,15 @@ fn holds(path: &Path, file: &FileId, deepest: usize) -> bool {
         let mut entries = fs::read_dir(path).into_iter().flatten().flatten();
         return deepest > 0 && entries.any(|entry| holds(&entry.path(), file, deepest - 1));
     }
-    FileId::of(path).as_ref() == Some(file)
+    file_id(path).as_ref() == Some(file)
 }
 
-/// A file, whatever name it goes by.
-#[derive(Debug, PartialEq, Eq)]
-struct FileId(#[cfg(unix)] [u64; 2], #[cfg(not(unix))] PathBuf);
-
-impl FileId {
-    /// The file that a path leads to. None where there is none, and for devices and pipes, which writing does not replace.
-    #[cfg(unix)]
-    fn of(path: &Path) -> Option<FileId> {
-        use std::os::unix::fs::MetadataExt;
-        let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Some(FileId([found.dev(), found.ino()]))
+/// The file that a path leads to. None where there is none, and for devices and pipes, which writing does not replace.
+fn file_id(path: &Path) -> Option<FileId> {
+    if !fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        return None;
     }
-
-    #[cfg(not(unix))]
-    fn of(path: &Path) -> Option<FileId> {
-        path.canonicalize().ok().filter(|path| path.is_file()).map(FileId)
-    }
+    FileId::at(path).ok()
 }
 
 #[cfg(test)]
