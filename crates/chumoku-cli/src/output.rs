@@ -105,16 +105,19 @@ impl OutputPath {
         AtomicOutput::check(&self.0, &inputs())
     }
 
-    /// The file that it is or is going to be; none for devices and pipes.
+    /// The file that it is or is going to be; none for devices and pipes. Windows and macOS take names that differ in
+    /// case alone for one.
     fn place(&self) -> Option<PathBuf> {
-        match self.0.canonicalize() {
-            Ok(path) => Some(path).filter(|path| path.is_file()),
+        let place = match self.0.canonicalize() {
+            Ok(path) => path.is_file().then_some(path)?,
             Err(_) => {
                 let parent = self.0.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
-                Some(parent.join(self.0.file_name()?))
+                parent.join(self.0.file_name()?)
             }
-        }
+        };
+        let ignores_case = cfg!(any(windows, target_os = "macos"));
+        Some(if ignores_case { place.to_string_lossy().to_lowercase().into() } else { place })
     }
 }
 
