@@ -24,6 +24,8 @@ use other as platform;
 use unix as family;
 #[cfg(windows)]
 use windows as family;
+#[cfg(windows)]
+use windows as platform;
 
 #[cfg(any(unix, windows))]
 use std::path::Path;
