@@ -184,7 +184,7 @@ pub use gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start,
 pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use limits::Limits;
-pub use loss::{CrossEntropy, cross_entropy};
+pub use loss::{CrossEntropy, check_row_weights, cross_entropy};
 pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;

@@ -94,6 +94,47 @@ fn no_command_writes_over_what_it_reads() {
 }
 
 #[test]
+#[cfg(unix)]
+fn standard_output_is_no_file_that_is_read() {
+    let place = place();
+    fs::hard_link(place.path("table.csv"), place.path("hard.csv")).unwrap();
+    let before = place.contents();
+    for command in [
+        "predict model --input table.csv >> table.csv",
+        "predict model --input table.csv --json >> hard.csv",
+        "embed bert --input table.csv >> table.csv",
+        "embed bert --input table.csv --format npy >> table.csv",
+        "nearest bert fine --corpus table.csv >> table.csv",
+        "eval model table.csv >> table.csv",
+        "doctor table.csv >> table.csv",
+        "explain model --faithfulness table.csv >> table.csv",
+        "compare table.csv >> table.csv",
+        "train table.csv --out new >> table.csv",
+        "train reviews.csv --test table.csv --out new >> table.csv",
+        "train reviews.csv --hierarchy table.csv --out new >> table.csv",
+        "attend in.safetensors >> in.safetensors",
+        "check example.json >> example.json",
+        "join shard >> shard",
+        #[cfg(target_os = "linux")]
+        "predict model < table.csv >> table.csv",
+    ] {
+        let run = place.shell(&format!("chumoku {command}"));
+        assert_eq!(run.code, 2, "{command}: {run:#?}");
+        run.has_one_error(&["input file is output file"]);
+        assert_eq!(place.contents(), before, "{command}");
+    }
+    // A shell has emptied the file before the command begins, which says why there is nothing to read.
+    fs::copy(place.path("table.csv"), place.path("emptied.csv")).unwrap();
+    let run = place.shell("chumoku predict model --input emptied.csv --lang ja > emptied.csv");
+    run.has_one_error(&["emptied.csv", "標準出力"]);
+    // Other files take the output, in the folder of the model too.
+    for _ in 0..2 {
+        place.shell("chumoku predict model --input table.csv >> model/answers.csv").ok();
+        place.shell("chumoku eval model table.csv >> scores.txt").ok();
+    }
+}
+
+#[test]
 fn outputs_are_checked_before_inputs_are_read() {
     let place = Place::new();
     place.write("file", "mine");

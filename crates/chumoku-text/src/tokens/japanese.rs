@@ -4,8 +4,38 @@
 //! はとても is cut はと|て|も, now and then. This is for people who look at words. What a model reads is the tokenizer's
 //! alone.
 
-use icu_segmenter::options::WordBreakInvariantOptions;
-use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
+use icu_provider::{DataError, DataErrorKind, DataProvider, DataRequest, DataResponse};
+use icu_segmenter::WordSegmenter;
+use icu_segmenter::options::WordBreakOptions;
+use icu_segmenter::provider::{
+    Baked, SegmenterBreakGraphemeClusterV1, SegmenterBreakWordOverrideV1, SegmenterBreakWordV1,
+    SegmenterDictionaryAutoV2, SegmenterDictionaryExtendedV2,
+};
+
+/// Data of ICU4X for Japanese and Chinese. The dictionaries of Burmese, Khmer, Lao and Thai would add 1 MB to the program.
+struct JapaneseData;
+
+macro_rules! load_from_icu4x {
+    ($($marker:ty),*) => {$(
+        impl DataProvider<$marker> for JapaneseData {
+            fn load(&self, request: DataRequest) -> Result<DataResponse<$marker>, DataError> {
+                Baked.load(request)
+            }
+        }
+    )*};
+}
+load_from_icu4x!(
+    SegmenterBreakGraphemeClusterV1,
+    SegmenterBreakWordOverrideV1,
+    SegmenterBreakWordV1,
+    SegmenterDictionaryAutoV2
+);
+
+impl DataProvider<SegmenterDictionaryExtendedV2> for JapaneseData {
+    fn load(&self, _: DataRequest) -> Result<DataResponse<SegmenterDictionaryExtendedV2>, DataError> {
+        Err(DataErrorKind::IdentifierNotFound.into_error())
+    }
+}
 
 /// Whether a character belongs to Japanese: Chinese characters and kana, also of half width.
 pub(super) fn is_japanese(c: char) -> bool {
@@ -21,9 +51,10 @@ fn is_inner(c: char) -> bool {
 
 /// Where words begin in a run of Japanese characters, in bytes, 0 first; nothing of an empty one.
 pub(super) fn beginnings(run: &str) -> Vec<usize> {
-    let segmenter: WordSegmenterBorrowed<'static> = WordSegmenter::new_dictionary(WordBreakInvariantOptions::default());
+    let segmenter = WordSegmenter::try_new_dictionary_unstable(&JapaneseData, WordBreakOptions::default());
+    let segmenter = segmenter.expect("the data are part of the program");
     let is_border = |&at: &usize| at < run.len() && (at == 0 || !run[at..].starts_with(is_inner));
-    segmenter.segment_str(run).filter(is_border).collect()
+    segmenter.as_borrowed().segment_str(run).filter(is_border).collect()
 }
 
 #[cfg(test)]
