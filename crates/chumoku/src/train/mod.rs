@@ -41,6 +41,7 @@ mod prepare;
 mod recorded;
 mod rehearsal;
 mod rehearsed;
+mod row_weights;
 mod run;
 mod schedule;
 mod seen;
@@ -73,6 +74,7 @@ pub use comparison::{
     Change, Comparison, Figures, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, name_of_rows, shown_figure, shown_gain,
 };
 pub use crew::{BatchAt, Crew, Helper, Leader, LearnPart, Terms, joined};
+pub use few_rows::choice_sentence;
 pub use folder::OutputFolder;
 pub use further::SourceData;
 pub use known::{Known, Tells};
@@ -89,6 +91,7 @@ pub use plan::{FineTuning, Freeze, Plan, Settings, Shape};
 pub use prepare::{Further, TrainingData};
 pub use rehearsal::Rehearsal;
 pub use rehearsed::Rehearsed;
+pub use row_weights::row_weights;
 pub use run::Event;
 pub use schedule::learning_rate;
 pub use seen::SeenTexts;
