@@ -109,6 +109,15 @@ mod thresholds;
 pub mod train;
 mod usual_step;
 
+/// Compiles the examples of both READMEs.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../../../README.md")]
+    mod english {}
+    #[doc = include_str!("../../../README.ja.md")]
+    mod japanese {}
+}
+
 pub use caution::{Caution, Cut, Step, SureLevels, level_of, risks_by_coverage};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
 pub use chumoku_ngrams as ngram;
