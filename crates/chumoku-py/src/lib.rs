@@ -1,10 +1,23 @@
 //! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
 //!
-//! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
-//! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
-//! for what is wrong with labelled texts, `tables` reads files, `rows` reads and answers rows that go to other processes, `crew` has
-//! training that several processes share, `outputs` opens the files that are written, `wording` turns flags in messages into
-//! parameters. Names, defaults, shapes and errors that users meet are the package's: `python/chumoku`.
+//! Names, defaults, shapes and errors that users meet are defined in the package: `python/chumoku`.
+//!
+//! # Files
+//!
+//! - `addresses`: arrays of Python as slices; the only `unsafe` outside the kernels
+//! - `answers`: classifiers and taggers
+//! - `attention`: attention of arrays
+//! - `crew`: shared training
+//! - `doctor`: `chumoku.doctor`
+//! - `microscope`: traces, checks, counts
+//! - `models`: translators, language models, encoders
+//! - `outputs`: files that Python writes
+//! - `pages`: explanations and pages
+//! - `pool`: thread pools, safe with `fork`
+//! - `rows`: rows for other processes
+//! - `tables`: labelled files
+//! - `training`: training with Ctrl-C
+//! - `wording`: parameter names in messages
 
 mod addresses;
 mod answers;

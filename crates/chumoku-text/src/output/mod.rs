@@ -5,6 +5,12 @@
 //!
 //! [`create_new`], [`open_existing_or_new`] and [`rename`] are for files of the program's own, inside a folder that it has to
 //! itself. [`WorkFolder`] is such a folder for a while. `clippy.toml` refuses other ways to write a file.
+//!
+//! # Files
+//!
+//! - `atomic`: files that appear whole or not at all
+//! - `inputs`: files that a program reads
+//! - `own`: files and work folders of the program
 
 mod atomic;
 mod inputs;
