@@ -476,7 +476,7 @@ def embedded():
         yield run(f"embed-from-{form}", f"embed bert --input {file} --input-format {form} {more}")
         yield run(f"nearest-from-{form}", f"nearest bert 'good food' --corpus {file} --format {form} {more}")
     odd = "--encoding cp932 --delimiter ';' --text 本文 --skip-bad-rows --threads 1"
-    yield run("embed-odd", f"embed bert --input odd.csv {odd} --no-normalize")
+    yield run("embed-odd", f"embed bert --input odd.csv {odd} --label 評価 --missing none --merge-labels --no-normalize")
     yield run("nearest-odd", f"nearest bert '料理' --corpus odd.csv {odd} --label 評価")
     yield run("embed-prompt", "embed xlm_roberta 'good film' --prompt query")
     yield run("nearest-prompts", "nearest xlm_roberta 'good film' --corpus corpus.csv --skip-bad-rows --prompt document --corpus-prompt query --lang ja")

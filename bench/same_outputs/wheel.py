@@ -139,6 +139,8 @@ def classifiers():
         estimator(f"classifier-{tokens}", chumoku.TextClassifier(tokens=tokens, precision="highest", **common), (texts, labels), test[0][:9])
     estimator("classifier-settings", chumoku.TextClassifier(settings="layers=1,width=32", folds=2, **common), (texts, labels), test[0][:9])
     estimator("classifier-optimized", chumoku.TextClassifier(model="ngrams", optimize="macro_f1", **common), (texts, labels), test[0][:9])
+    merged = chumoku.TextClassifier(model="ngrams", merge_labels=True, missing=["?"], **common)
+    estimator("classifier-merged", merged, (texts, [label.title() if i % 4 == 0 else label for i, label in enumerate(labels)]), test[0][:9])
     estimator("classifier-tuned", chumoku.TextClassifier(model="ngrams", tune=2, class_weight={"positive": 2.0}, **common), (texts, labels), test[0][:9])
     estimator("classifier-bert", chumoku.TextClassifier(from_pretrained="bert", freeze="embeddings", **common), (texts, labels), test[0][:9])
     estimator("classifier-lora", chumoku.TextClassifier(from_pretrained="bert", lora=2, **common), (texts, labels), test[0][:9])

@@ -4,7 +4,7 @@
 //! what a command reads, and no command can open an output without it.
 
 use crate::Usage;
-use chumoku::data::DataError;
+use chumoku::data::{DataError, standard_input};
 use chumoku::output::{AtomicOutput, Inputs, check_folder};
 use chumoku::tr;
 use clap::ArgMatches;
@@ -15,9 +15,26 @@ use std::sync::OnceLock;
 /// The files that the command line names to be read. A process runs one command.
 static INPUTS: OnceLock<Inputs> = OnceLock::new();
 
-/// The inputs of the command that runs.
-pub(crate) fn inputs() -> &'static Inputs {
-    INPUTS.get_or_init(Inputs::none)
+/// The inputs of the command that runs: the files that its command line names, and others that it has read.
+pub(crate) fn inputs() -> Inputs {
+    INPUTS.get_or_init(Inputs::none).clone().with_read()
+}
+
+/// Makes a file known that is read and that no flag names, such as one that a model remembers.
+pub(crate) fn add_input(path: &Path) -> Result<(), Usage> {
+    Inputs::note_read(path);
+    check_standard_output(&Inputs::of([path]))
+}
+
+/// Refuses a command that prints into a file that it reads.
+fn check_standard_output(inputs: &Inputs) -> Result<(), Usage> {
+    let Some(path) = inputs.at_standard_output() else { return Ok(()) };
+    let name = if path == Path::new(STANDARD_INPUT) { Path::new(standard_input()) } else { path };
+    Err(Usage(tr!(
+        "{}: input file is output file; send standard output to another file",
+        "{}: 入力ファイルが標準出力の出力先になっています。別のファイルに出力してください",
+        name.display()
+    )))
 }
 
 /// A file that is written, or a folder of such files.
@@ -75,7 +92,7 @@ impl OutputPath {
 
     /// Opens the file, which appears when it is committed.
     pub(crate) fn open(&self) -> Result<AtomicOutput, DataError> {
-        AtomicOutput::create(&self.0, inputs())
+        AtomicOutput::create(&self.0, &inputs())
     }
 
     /// Writes the whole file, or nothing.
@@ -85,25 +102,36 @@ impl OutputPath {
 
     /// Checks that [`OutputPath::open`] would open the file.
     pub(crate) fn check(&self) -> Result<(), DataError> {
-        AtomicOutput::check(&self.0, inputs())
+        AtomicOutput::check(&self.0, &inputs())
     }
 
-    /// The file that it is or is going to be; none for devices and pipes.
+    /// The file that it is or is going to be; none for devices and pipes. Windows and macOS take names that differ in
+    /// case alone for one.
     fn place(&self) -> Option<PathBuf> {
-        match self.0.canonicalize() {
-            Ok(path) => Some(path).filter(|path| path.is_file()),
+        let place = match self.0.canonicalize() {
+            Ok(path) => path.is_file().then_some(path)?,
             Err(_) => {
                 let parent = self.0.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
-                Some(parent.join(self.0.file_name()?))
+                parent.join(self.0.file_name()?)
             }
-        }
+        };
+        let ignores_case = cfg!(any(windows, target_os = "macos"));
+        Some(if ignores_case { place.to_string_lossy().to_lowercase().into() } else { place })
     }
 }
 
 /// The file of a flag that was given, if it is not standard output.
 pub(crate) fn file(out: &Option<OutputPath>) -> Option<&OutputPath> {
     out.as_ref().filter(|out| !out.is_standard_output())
+}
+
+/// The name by which Unix opens standard input.
+const STANDARD_INPUT: &str = "/dev/stdin";
+
+/// Checks whether the help of a flag says that it takes a file.
+fn names_file(argument: &clap::Arg) -> bool {
+    argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("FILE")))
 }
 
 /// The files that a command line names.
@@ -130,7 +158,7 @@ impl NamedFiles {
         files.collect(command, matches);
         // A file that the shell opened.
         #[cfg(unix)]
-        files.inputs.add(Path::new("/dev/stdin"));
+        files.inputs.add(Path::new(STANDARD_INPUT));
         files
     }
 
@@ -139,6 +167,12 @@ impl NamedFiles {
             let id = argument.get_id().as_str();
             if let Ok(Some(paths)) = matches.try_get_many::<PathBuf>(id) {
                 paths.for_each(|path| self.inputs.add(path));
+            }
+            // A value that may be the name of a file, as SEPARATOR|FILE.
+            if let Ok(Some(words)) = matches.try_get_many::<String>(id)
+                && names_file(argument)
+            {
+                words.for_each(|word| self.inputs.add(Path::new(word)));
             }
             if let Ok(Some(paths)) = matches.try_get_many::<OutputPath>(id) {
                 let flag = argument.get_long().map_or_else(|| id.to_owned(), |name| format!("--{name}"));
@@ -155,6 +189,7 @@ impl NamedFiles {
     /// Checks before any work that every output can be written and replaces nothing that is read.
     pub(crate) fn check(self, kind: OutputKind) -> anyhow::Result<()> {
         let inputs = INPUTS.get_or_init(|| self.inputs);
+        check_standard_output(inputs)?;
         let mut places = Vec::new();
         for (flag, output) in self.outputs.iter().filter(|(_, output)| !output.is_standard_output()) {
             if inputs.contains(&output.0) {
@@ -190,9 +225,9 @@ impl NamedFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Args;
-    use clap::CommandFactory;
+    use crate::args::{Args, Reading};
     use clap::builder::ValueParser;
+    use clap::{Args as _, CommandFactory};
 
     /// Every flag that takes a file, as `command --flag`, with its type.
     fn files(command: &clap::Command, path: &str, found: &mut Vec<(String, bool)>) {
@@ -204,6 +239,64 @@ mod tests {
             }
         }
         command.get_subcommands().for_each(|sub| files(sub, &format!("{path} {}", sub.get_name()), found));
+    }
+
+    /// The commands, each with its path.
+    fn commands(command: &clap::Command, path: &str, visit: &mut impl FnMut(&str, &clap::Command)) {
+        visit(path, command);
+        command.get_subcommands().for_each(|sub| commands(sub, &format!("{path} {}", sub.get_name()), visit));
+    }
+
+    #[test]
+    fn flags_that_take_a_file_are_known_as_such() {
+        let mut found = Vec::new();
+        files(&Args::command(), "chumoku", &mut found);
+        let mut named = Vec::new();
+        commands(&Args::command(), "chumoku", &mut |path: &str, command: &clap::Command| {
+            let of_files = command.get_arguments().filter(|argument| names_file(argument));
+            named.extend(of_files.map(|argument| format!("{path} {}", argument.get_id())));
+        });
+        let unknown = named.iter().filter(|flag| !found.iter().any(|(known, _)| known == *flag));
+        assert_eq!(unknown.collect::<Vec<_>>(), ["chumoku train hierarchy"]);
+        let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let matches = Args::command().get_matches_from(["chumoku", "train", "a.csv", "--hierarchy", tree]);
+        assert!(NamedFiles::of(&Args::command(), &matches).inputs.contains(Path::new(tree)));
+    }
+
+    #[test]
+    fn commands_that_read_tables_have_the_same_flags_for_it() {
+        // Models, tensors, worked examples, shards, fonts and numbers are no tables.
+        let no_table = |flag: &str| {
+            let (path, id) = flag.rsplit_once(' ').unwrap();
+            let name = path.rsplit(' ').next().unwrap();
+            ["model", "models", "compare_model", "font", "from", "lengths"].contains(&id)
+                || ["attend", "check", "trace", "join"].contains(&name)
+        };
+        let mut reading = Vec::new();
+        let mut found = Vec::new();
+        files(&Args::command(), "chumoku", &mut found);
+        let own = |command: &clap::Command| {
+            let name = |argument: &clap::Arg| argument.get_long().unwrap_or_default().to_owned();
+            command.get_arguments().map(name).collect::<Vec<_>>()
+        };
+        let wanted = own(&Reading::augment_args(clap::Command::new("reading")));
+        assert!(wanted.len() == 10 && wanted.contains(&"missing".to_owned()), "{wanted:?}");
+        commands(&Args::command(), "chumoku", &mut |path: &str, command: &clap::Command| {
+            let inputs = found.iter().filter(|(_, is_output)| !is_output).map(|(flag, _)| flag);
+            let mut of_command = inputs.filter(|flag| flag.rsplit_once(' ').unwrap().0 == path);
+            if of_command.any(|flag| !no_table(flag)) {
+                let flags = own(command);
+                // The form of vectors has the name `--format`.
+                let lacks = |flag: &&String| match (path, flag.as_str()) {
+                    ("chumoku embed", "format") => !flags.contains(&"input-format".to_owned()),
+                    _ => !flags.contains(flag),
+                };
+                assert_eq!(wanted.iter().filter(lacks).collect::<Vec<_>>(), [""; 0], "{path}");
+                reading.push(path.rsplit(' ').next().unwrap().to_owned());
+            }
+        });
+        let all = ["train", "eval", "predict", "doctor", "embed", "nearest", "translate", "explain", "compare"];
+        assert_eq!(reading, all);
     }
 
     #[test]

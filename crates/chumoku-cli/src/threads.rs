@@ -1,19 +1,12 @@
 //! How many threads to use.
 
-use std::collections::BTreeSet;
-use std::fs;
+use chumoku_kernels::system;
 
 /// The physical cores that this process may use: hyper-threads of one core count once, and limits of the system
 /// (affinity, control groups) are kept.
 pub(crate) fn physical_cores() -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let cores: BTreeSet<String> = fs::read_dir("/sys/devices/system/cpu")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| fs::read_to_string(entry.path().join("topology/core_cpus_list")).ok())
-        .collect();
-    if cores.is_empty() { allowed } else { allowed.min(cores.len()) }
+    system::physical_cores().map_or(allowed, |cores| allowed.min(cores))
 }
 
 /// Sets up the pool that all work of this process runs in, and its memory.

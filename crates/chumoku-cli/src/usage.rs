@@ -4,6 +4,7 @@ use crate::ExitCode;
 use chumoku::lang::wording::nearest;
 use chumoku::train::Setting;
 use chumoku::{Lang, lang, set_lang, tr};
+use chumoku_kernels::system::user_language;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -20,15 +21,15 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Sets the language of messages: that of `--lang`, or the environment's. It is looked for before the command line is
-/// understood, because what is wrong with the command line is a message too.
+/// Sets the language of messages: that of `--lang`, the environment's, or that of the system's settings. It is looked for
+/// before the command line is understood, because what is wrong with the command line is a message too.
 pub(crate) fn choose_lang(args: impl Iterator<Item = OsString>) {
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).take_while(|arg| arg != "--").collect();
     let pairs =
         args.iter().zip(args.iter().skip(1)).filter(|(flag, _)| *flag == "--lang").map(|(_, value)| value.as_str());
     let given =
         pairs.chain(args.iter().filter_map(|arg| arg.strip_prefix("--lang="))).find_map(|code| code.parse().ok());
-    set_lang(given.unwrap_or_else(|| Lang::of_environment(|name| std::env::var(name).ok())));
+    set_lang(given.unwrap_or_else(|| Lang::of_user(|name| std::env::var(name).ok(), user_language)));
 }
 
 /// Prints help and the version as they are asked for, and what is wrong with the command line as one line.

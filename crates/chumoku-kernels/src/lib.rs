@@ -109,7 +109,8 @@
 //!   and shared among threads. Operations are generic over [`Real`]: `f32` runs the fast version, `f64` the plain one,
 //!   so whatever is built on these functions can be checked in double precision by running the same code on `f64`.
 //! * Threads are the caller's choice: work runs in the current `rayon` pool.
-//! * Functions check their arguments and return [`Error`]; they do no I/O and log nothing.
+//! * Functions check their arguments and return [`Error`]; they do no I/O and log nothing. Only what is hidden in `system`
+//!   asks the operating system.
 //! * This is the only crate of the workspace that may use `unsafe`, and intrinsics appear only in its `isa` folder.
 //!
 //! | instruction set | vectors | tile of the matrix product |
@@ -143,6 +144,7 @@
 //!
 //! - `activation`: GELU, ReLU, SiLU and gated products
 //! - `adamw`: AdamW, in one pass over parameters, gradients and both moments
+//! - `allocator`: an allocator that aligns to cache lines and keeps freed memory
 //! - `attention`: scaled dot-product attention, forward, backward and decoding
 //! - `dropout`: random masks that are drawn again instead of stored
 //! - `embedding`: lookup of table rows, with a scale
@@ -153,7 +155,7 @@
 //! - `limits`: measured peak speed of the processor and its caches
 //! - `loss`: cross-entropy with label smoothing and class weights
 //! - `math`: exp, erf, tanh, the logistic function and the normal distribution on vectors
-//! - `memory`: reuse of freed memory, aligned allocation, buffers that are not cleared
+//! - `memory`: buffers that are not cleared, scratch memory
 //! - `narrow`: low precision: f32, bf16 and f16 as attention reads and writes them
 //! - `norm`: layer norm and RMS norm
 //! - `number`: the number types and the dispatch between fast and plain versions
@@ -166,10 +168,12 @@
 //! - `rotary`: rotary positions
 //! - `softmax`: softmax over rows
 //! - `sum`: sums in a fixed order
+//! - `system`: calls of the operating system
 //! - `threads`: work that is cut by shapes alone, on a rayon pool or a `Team`
 
 mod activation;
 mod adamw;
+mod allocator;
 mod attention;
 mod dropout;
 mod embedding;
@@ -193,10 +197,13 @@ mod register_tile;
 mod rotary;
 mod softmax;
 mod sum;
+#[doc(hidden)]
+pub mod system;
 mod threads;
 
 pub use activation::{Activation, activation_backward, activation_forward, gated_backward, gated_forward};
 pub use adamw::{AdamW, adamw_step};
+pub use allocator::{Allocator, keep_freed_memory, trim_memory};
 pub use attention::{
     Attention, AttentionDropout, AttentionPlan, Causal, Gradients, Heads, HeadsMut, KeyValueCache, Mask, MaskView,
     Partial, Saved, Stage, Statistics, Top, merge_attention,
@@ -208,11 +215,11 @@ pub use gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start,
 pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
 pub use limits::Limits;
-pub use loss::{CrossEntropy, cross_entropy};
+pub use loss::{CrossEntropy, check_row_weights, cross_entropy};
 pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;
-pub use memory::{Allocator, keep_freed_memory, lower_thread_priority, trim_memory, zeros};
+pub use memory::zeros;
 pub use norm::{
     LayerNormBackward, Normalised, RmsNormBackward, RmsNormalised, layer_norm_forward, layer_norm_forward_without_bias,
     rms_norm_forward,
@@ -224,4 +231,5 @@ pub use recurrent::{Cell, Deltas, Recurrence, Trace};
 pub use rotary::{RotaryTable, Turn, rotary_speeds};
 pub use softmax::{softmax_backward, softmax_forward};
 pub use sum::{add_column_sums, clear, move_average, sum_of_squares, weighted_sum};
+pub use system::lower_thread_priority;
 pub use threads::{Team, num_threads, on_one_thread, on_team, side_by_side};

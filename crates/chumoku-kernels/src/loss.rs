@@ -1,7 +1,8 @@
-//! Cross-entropy with label smoothing and class weights.
+//! Cross-entropy with label smoothing, class weights and row weights.
 //!
 //! Source of label smoothing: Szegedy et al., "Rethinking the Inception Architecture" (2016), section 7; the way it
-//! combines with class weights is that of `torch.nn.functional.cross_entropy` (reduction "mean").
+//! combines with class weights is that of `torch.nn.functional.cross_entropy` (reduction "mean"). A row's weight multiplies
+//! its loss and its share of the divisor.
 
 use crate::isa::{self, Op, Simd};
 use crate::math::exp;
@@ -17,12 +18,14 @@ pub struct CrossEntropy<'a, T> {
     pub label_smoothing: T,
     /// A weight for each class, 1 if absent.
     pub class_weights: Option<&'a [T]>,
+    /// A weight for each row, 1 if absent. Weights of 1 give the same bits as none; a row of weight 0 has no part in the loss.
+    pub row_weights: Option<&'a [T]>,
 }
 
 /// The mean loss of a batch, and its gradient with respect to the logits.
 ///
-/// With p = softmax(logits), y the label, w the class weights and C classes:
-/// `loss_i = −(1 − ε) w_y ln p_y − ε/C · Σ_c w_c ln p_c`, and the batch's loss is `Σ_i loss_i / Σ_i w_{y_i}`.
+/// With p = softmax(logits), y the label, w the class weights, r the row weights and C classes:
+/// `loss_i = −(1 − ε) w_y ln p_y − ε/C · Σ_c w_c ln p_c`, and the batch's loss is `Σ_i r_i loss_i / Σ_i r_i w_{y_i}`.
 ///
 /// # Shapes
 /// `logits`, `d_logits` (rows, classes); `labels` (rows,).
@@ -45,6 +48,7 @@ pub fn cross_entropy<T: Real>(
     if let Some(weights) = options.class_weights {
         Error::check_length("cross entropy: class_weights", classes, weights.len())?;
     }
+    check_row_weights("cross entropy: row_weights", options.row_weights, rows)?;
     if let Some(label) = labels.iter().find(|&&label| label as usize >= classes) {
         return Err(Error::value("cross entropy: labels", format!("expected below {classes}, got {label}")));
     }
@@ -54,6 +58,24 @@ pub fn cross_entropy<T: Real>(
     }
     let _timed = profile::passing::<T>("cross-entropy", 2 * logits.len());
     Ok(T::run::<Loss>((logits, labels, options, d_logits)))
+}
+
+/// Checks the weights of rows, if there are any.
+///
+/// # Errors
+/// If there are not as many as rows, one is negative or not finite, or all are 0.
+pub fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, rows: usize) -> Result<()> {
+    let Some(weights) = weights else { return Ok(()) };
+    Error::check_length(what, rows, weights.len())?;
+    let is_weight = |&weight: &T| weight.is_finite() && weight >= T::ZERO;
+    if let Some(row) = weights.iter().position(|weight| !is_weight(weight)) {
+        let problem = format!("expected finite numbers from 0 on, got {} in row {row}", weights[row]);
+        return Err(Error::value(what, problem));
+    }
+    match weights.iter().any(|&weight| weight > T::ZERO) {
+        true => Ok(()),
+        false => Err(Error::value(what, "expected a number above 0, got only 0")),
+    }
 }
 
 /// Both versions of [`cross_entropy`].
@@ -77,7 +99,7 @@ struct Shared<T> {
     spread: T,
     /// Σ_c w_c
     weights_in_all: T,
-    /// Σ_i w_{y_i}
+    /// Σ_i r_i w_{y_i}
     divisor: T,
 }
 
@@ -86,11 +108,16 @@ impl<T: Real> CrossEntropy<'_, T> {
         self.class_weights.map_or(T::ONE, |weights| weights[class])
     }
 
+    fn row_weight(&self, row: usize) -> T {
+        self.row_weights.map_or(T::ONE, |weights| weights[row])
+    }
+
     fn shared(&self, classes: usize, labels: &[u32]) -> Shared<T> {
+        let of_row = |(row, &label): (usize, &u32)| self.row_weight(row) * self.weight(label as usize);
         Shared {
             spread: self.label_smoothing / T::of(classes as f64),
             weights_in_all: (0..classes).map(|class| self.weight(class)).sum(),
-            divisor: labels.iter().map(|&label| self.weight(label as usize)).sum(),
+            divisor: labels.iter().enumerate().map(of_row).sum(),
         }
     }
 }
@@ -101,6 +128,8 @@ const PIECE: usize = 1 << 13;
 struct Rows<'a> {
     options: &'a CrossEntropy<'a, f32>,
     shared: Shared<f32>,
+    /// The number of the first row.
+    first: usize,
     logits: &'a [f32],
     labels: &'a [u32],
     d_logits: &'a mut [f32],
@@ -111,11 +140,12 @@ impl Op for Rows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Rows { options, shared, logits, labels, d_logits, losses } = self;
+        let Rows { options, shared, first, logits, labels, d_logits, losses } = self;
         let classes = logits.len() / labels.len();
         let rows = logits.chunks_exact(classes).zip(d_logits.chunks_exact_mut(classes));
-        for (((x, dx), &label), loss) in rows.zip(labels).zip(losses) {
-            let label = label as usize;
+        for (row, (((x, dx), &label), loss)) in (first..).zip(rows.zip(labels).zip(losses)) {
+            let (label, row_weight) = (label as usize, options.row_weight(row));
+            let row_divisor = shared.divisor / row_weight;
             let mut largest = simd.splat(f32::NEG_INFINITY);
             for x in x.chunks(S::LANES) {
                 largest = simd.max(simd.load_up_to(x, f32::NEG_INFINITY), largest);
@@ -130,7 +160,7 @@ impl Op for Rows<'_> {
             // −ln p_c = log_total − x_c, and its gradient is p − onehot(c).
             let certain = (1.0 - options.label_smoothing) * options.weight(label);
             let (in_all, shift) = (certain + shared.spread * shared.weights_in_all, simd.splat(log_total));
-            let (mut sum, divisor) = (simd.splat(0.0), simd.splat(shared.divisor));
+            let (mut sum, divisor) = (simd.splat(0.0), simd.splat(row_divisor));
             for at in (0..classes).step_by(S::LANES) {
                 let end = classes.min(at + S::LANES);
                 // What fills up the last vector costs nothing: its distance is 0.
@@ -144,8 +174,8 @@ impl Op for Rows<'_> {
                 let d = simd.div(simd.sub(simd.mul(p, simd.splat(in_all)), target), divisor);
                 simd.store_up_to(&mut dx[at..end], d);
             }
-            dx[label] -= certain / shared.divisor;
-            *loss = simd.sum(sum) + certain * (log_total - x[label]);
+            dx[label] -= certain / row_divisor;
+            *loss = row_weight * (simd.sum(sum) + certain * (log_total - x[label]));
         }
     }
 }
@@ -161,7 +191,7 @@ fn cross_entropy_f32(logits: &[f32], labels: &[u32], options: &CrossEntropy<f32>
         // SAFETY: each piece is its own range of rows.
         let (d_logits, losses) = unsafe { (d.slice(first * classes, count * classes), of_rows.slice(first, count)) };
         let (logits, labels) = (&logits[first * classes..][..count * classes], &labels[first..first + count]);
-        isa::dispatch(Rows { options, shared, logits, labels, d_logits, losses });
+        isa::dispatch(Rows { options, shared, first, logits, labels, d_logits, losses });
     });
     losses.iter().sum::<f32>() / shared.divisor
 }
@@ -176,8 +206,9 @@ pub(crate) mod reference {
         let classes = x.len() / labels.len();
         let shared = options.shared(classes, labels);
         let mut loss = T::ZERO;
-        for ((x, d), &label) in x.chunks_exact(classes).zip(d.chunks_exact_mut(classes)).zip(labels) {
-            let label = label as usize;
+        let rows = x.chunks_exact(classes).zip(d.chunks_exact_mut(classes)).zip(labels);
+        for (row, ((x, d), &label)) in rows.enumerate() {
+            let (label, row_weight) = (label as usize, options.row_weight(row));
             let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
             let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<T>().ln() + largest;
             let certain = (T::ONE - options.label_smoothing) * options.weight(label);
@@ -185,8 +216,8 @@ pub(crate) mod reference {
             let in_all = certain + shared.spread * shared.weights_in_all;
             for (class, (&x, d)) in x.iter().zip(d).enumerate() {
                 let target = shared.spread * options.weight(class) + if class == label { certain } else { T::ZERO };
-                loss += target * (log_total - x);
-                *d = ((x - log_total).exp() * in_all - target) / shared.divisor;
+                loss += row_weight * target * (log_total - x);
+                *d = ((x - log_total).exp() * in_all - target) / (shared.divisor / row_weight);
             }
         }
         loss / shared.divisor

@@ -33,14 +33,19 @@ pub enum NgramError {
         /// Number of classes.
         classes: usize,
     },
-    /// Class weights are not one finite number of at least 0 per class, some of them above 0.
-    #[error("{}", tr!("n-gram model: expected {classes} class weights that are finite and not negative, got {got:?}", "n-gram モデル: 有限で負でないクラスの重みが {classes} 個必要ですが、{got:?} です"))]
-    ClassWeights {
-        /// Number of classes.
-        classes: usize,
-        /// What came.
-        got: Vec<f32>,
+    /// Weights are not one finite number of at least 0 per text.
+    #[error("{}", tr!("n-gram model: expected {texts} weights of texts that are finite and not negative, got {weights}{}", "n-gram モデル: 有限で負でないテキストの重みが {texts} 個必要ですが、{weights} 個です{}", bad_weight(*bad)))]
+    Weights {
+        /// Number of texts.
+        texts: usize,
+        /// Number of weights.
+        weights: usize,
+        /// The first weight that cannot be one, with its row, counted from 0.
+        bad: Option<(usize, f32)>,
     },
+    /// All weights are 0.
+    #[error("{}", tr!("n-gram model: expected a weight above 0, got 0 for every text", "n-gram モデル: テキストの重みがすべて 0 です。0 より大きい重みが必要です"))]
+    NoWeight,
     /// A setting is out of its range.
     #[error("{}", tr!("n-gram model: expected {expected} for `{setting}`, got {got}", "n-gram モデル: `{setting}` には{expected}が必要ですが、{got} です"))]
     Setting {
@@ -82,4 +87,9 @@ pub enum NgramError {
     /// The cancel flag was set.
     #[error("{}", tr!("n-gram model: training was cancelled", "n-gram モデル: 学習は中止されました"))]
     Cancelled,
+}
+
+/// The end of the message on weights, with the first that cannot be one.
+fn bad_weight(bad: Option<(usize, f32)>) -> String {
+    bad.map_or(String::new(), |(row, weight)| tr!(", {weight} in row {row}", "（行 {row} は {weight}）"))
 }

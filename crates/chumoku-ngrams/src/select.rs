@@ -29,8 +29,11 @@ pub struct NgramData<'a, A = u32> {
     pub num_classes: usize,
     /// Texts and answers on which C is chosen.
     pub valid: Option<(&'a [&'a str], &'a [A])>,
-    /// How much a row of each class counts; 1 if absent. (Not for labels that do not exclude each other.)
-    pub class_weights: Option<&'a [f32]>,
+    /// How much each training text counts in the loss; 1 if absent. Which n-grams are features, and what each weighs, follow
+    /// from the texts alone.
+    pub weights: Option<&'a [f32]>,
+    /// How much each of the texts counts on which C is chosen; 1 if absent.
+    pub valid_weights: Option<&'a [f32]>,
 }
 
 /// [`NgramData`] with the numbers of its answers, whatever their type.
@@ -40,7 +43,8 @@ struct Examples<'a> {
     labels: &'a [&'a [u32]],
     num_classes: usize,
     valid: Option<(&'a [&'a str], &'a [&'a [u32]])>,
-    class_weights: Option<&'a [f32]>,
+    weights: Option<&'a [f32]>,
+    valid_weights: Option<&'a [f32]>,
     /// Whether labels do not exclude each other.
     is_set: bool,
 }
@@ -55,38 +59,38 @@ impl NgramModel {
     ///
     /// # Errors
     ///
-    /// Texts, labels, class weights or settings that do not fit each other; [`NgramError::Cancelled`].
+    /// Texts, labels, weights or settings that do not fit each other; [`NgramError::Cancelled`].
     pub fn train<A: Answer>(
         data: &NgramData<'_, A>,
         config: &NgramConfig,
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
     ) -> Result<NgramModel, NgramError> {
-        Ok(NgramModel::train_from(data, config, Found::default(), cancel, progress)?.0)
+        Ok(NgramModel::train_from(data, config, WarmStart::default(), cancel, progress)?.0)
     }
 
     /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
     pub fn train_from<A: Answer>(
         data: &NgramData<'_, A>,
         config: &NgramConfig,
-        found: Found,
+        found: WarmStart,
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
-    ) -> Result<(NgramModel, Found), NgramError> {
-        let NgramData { texts, num_classes, class_weights, .. } = *data;
+    ) -> Result<(NgramModel, WarmStart), NgramError> {
+        let NgramData { texts, num_classes, weights, valid_weights, .. } = *data;
         let (labels, valid) = (numbers_of(data.labels), data.valid.map(|(texts, labels)| (texts, numbers_of(labels))));
         let (labels, valid) = (&labels[..], valid.as_ref().map(|(texts, labels)| (*texts, &labels[..])));
-        let examples = Examples { texts, labels, num_classes, valid, class_weights, is_set: A::IS_SET };
+        let examples = Examples { texts, labels, num_classes, valid, weights, valid_weights, is_set: A::IS_SET };
         NgramModel::learn(&examples, config, found, cancel, progress)
     }
 
     fn learn(
         data: &Examples<'_>,
         config: &NgramConfig,
-        found: Found,
+        found: WarmStart,
         cancel: &AtomicBool,
         progress: &dyn Fn(&str),
-    ) -> Result<(NgramModel, Found), NgramError> {
+    ) -> Result<(NgramModel, WarmStart), NgramError> {
         check(data, config)?;
         let is_cancelled = || cancel.load(Ordering::Relaxed);
         let go_on = || {
@@ -125,7 +129,7 @@ impl NgramModel {
             data.texts.len()
         ));
 
-        let row_weights: Vec<f32> = data.labels.iter().map(|label| class_weight(data, label)).collect();
+        let row_weights = data.weights.map_or_else(|| vec![1.0; data.texts.len()], <[f32]>::to_vec);
         let prior = prior_of(data, &row_weights);
         let bias = match prior[..] {
             [first, second] if !data.is_set => vec![second - first],
@@ -163,7 +167,7 @@ impl NgramModel {
         if let Some((valid, _)) = valid_counted {
             texts.append(valid);
         }
-        let found = Found { texts: is_whole.then(|| (scheme.clone(), texts)), start: Some(start) };
+        let found = WarmStart { texts: is_whole.then(|| (scheme.clone(), texts)), start: Some(start) };
         Ok((NgramModel { scheme, vocabulary, weights, prior, is_set, report: Some(report) }, found))
     }
 }
@@ -227,15 +231,15 @@ impl NgramConfig {
     }
 }
 
-/// What a training leaves to a later one on its training and validation texts together.
+/// The warm start of a later training on the training and validation texts together.
 #[derive(Default)]
-pub struct Found {
+pub struct WarmStart {
     /// The n-grams of all these texts.
     texts: Option<(NgramScheme, CountedTexts)>,
     start: Option<Start>,
 }
 
-impl Found {
+impl WarmStart {
     /// Gives up the n-grams, which the later training will read again.
     pub fn forget_texts(&mut self) {
         self.texts = None;
@@ -421,12 +425,17 @@ fn check(data: &Examples<'_>, config: &NgramConfig) -> Result<(), NgramError> {
             return Err(NgramError::Label { row, label, classes: data.num_classes });
         }
     }
-    if let Some(weights) = data.class_weights {
-        let counts = |&label: &u32| weights.get(label as usize).is_some_and(|&weight| weight > 0.0);
-        let sums = data.labels.iter().copied().flatten().any(counts);
-        if weights.len() != data.num_classes || !weights.iter().all(|w| w.is_finite() && *w >= 0.0) || !sums {
-            return Err(NgramError::ClassWeights { classes: data.num_classes, got: weights.to_vec() });
+    let valid_texts = data.valid.map_or(0, |(texts, _)| texts.len());
+    for (weights, texts) in [(data.weights, data.texts.len()), (data.valid_weights, valid_texts)] {
+        let Some(weights) = weights else { continue };
+        let is_weight = |weight: &f32| weight.is_finite() && *weight >= 0.0;
+        if weights.len() != texts || !weights.iter().all(is_weight) {
+            let bad = weights.iter().copied().enumerate().find(|(_, weight)| !is_weight(weight));
+            return Err(NgramError::Weights { texts, weights: weights.len(), bad });
         }
+    }
+    if data.weights.is_some_and(|weights| weights.iter().all(|&weight| weight == 0.0)) {
+        return Err(NgramError::NoWeight);
     }
     config.scheme.check()?;
     let is_c = |c: &f32| *c > 0.0 && *c <= 1e6;
@@ -469,13 +478,6 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     scheme
 }
 
-fn class_weight(data: &Examples<'_>, answer: &[u32]) -> f32 {
-    match (data.class_weights, answer) {
-        (Some(weights), &[label]) if !data.is_set => weights[label as usize],
-        _ => 1.0,
-    }
-}
-
 /// Logarithm of each class's share of the weighted rows, half a row added to each class; of labels that do not exclude each
 /// other, the log-odds of each.
 fn prior_of(data: &Examples<'_>, row_weights: &[f32]) -> Vec<f32> {
@@ -493,8 +495,8 @@ fn prior_of(data: &Examples<'_>, row_weights: &[f32]) -> Vec<f32> {
 
 fn evaluate(scores: &[f32], labels: &[&[u32]], data: &Examples<'_>) -> Score {
     let (mut total, mut weights, mut right) = (0.0, 0.0, 0);
-    for (scores, answer) in scores.chunks_exact(scores.len() / labels.len()).zip(labels) {
-        let weight = f64::from(class_weight(data, answer));
+    for (row, (scores, answer)) in scores.chunks_exact(scores.len() / labels.len()).zip(labels).enumerate() {
+        let weight = data.valid_weights.map_or(1.0, |weights| f64::from(weights[row]));
         total += weight * loss(scores, answer, data.is_set);
         weights += weight;
         right += usize::from(is_right(scores, answer, data.is_set));

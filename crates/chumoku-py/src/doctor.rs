@@ -48,7 +48,8 @@ impl Examined {
 
 /// Examines rows as JSON lines (`text`, or `text_1` and `text_2`, and `label`), with files of test rows and of texts without labels.
 #[pyfunction]
-#[pyo3(signature = (file, test, unlabelled, pairs, folds, seed))]
+#[pyo3(signature = (file, test, unlabelled, pairs, folds, seed, missing, merge_labels))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the function in Python")]
 pub(crate) fn examine(
     py: Python<'_>,
     file: PathBuf,
@@ -57,12 +58,13 @@ pub(crate) fn examine(
     pairs: bool,
     folds: usize,
     seed: u64,
+    missing: Option<Vec<String>>,
+    merge_labels: bool,
 ) -> PyResult<Examined> {
     let work = || -> Result<Examined, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if pairs { "text_1,text_2" } else { "text" }.into());
-        // Python has said which labels there are.
-        read.missing = Some(Vec::new());
+        (read.missing, read.merge_labels) = (missing, merge_labels.then(Vec::new));
         let labelled = || {
             let mut read = read.clone();
             read.label = Some("label".into());

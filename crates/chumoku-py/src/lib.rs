@@ -61,6 +61,9 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(training::train, module)?)?;
     module.add_function(wrap_pyfunction!(doctor::examine, module)?)?;
     module.add_function(wrap_pyfunction!(tables::read_table, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::read_labels, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::merged_labels, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::label_note, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::example_names, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::check, module)?)?;
     module.add_function(wrap_pyfunction!(microscope::count, module)?)?;

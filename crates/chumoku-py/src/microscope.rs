@@ -14,7 +14,6 @@ use chumoku_view::trace::{self, Checked, Depth, TraceOptions, WorkedExample};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::path::PathBuf;
 
 /// A worked example: a built-in one by name, a file, or JSON as a file holds it.
 fn example(source: &str, given: &str) -> PyResult<(String, WorkedExample)> {
@@ -134,7 +133,7 @@ pub(crate) fn check(source: &str, given: &str) -> PyResult<(String, String)> {
 #[pyo3(from_item_all)]
 pub(crate) struct Sizes {
     network: String,
-    model: Option<PathBuf>,
+    model: Option<ReadPath>,
     batch: Option<usize>,
     length: Option<usize>,
     target_length: Option<usize>,

@@ -18,7 +18,7 @@ use chumoku_view::trace::Trace;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -33,7 +33,7 @@ fn named(name: Option<&str>) -> PyResult<Option<Precision>> {
 
 /// What kind of model a folder holds: "classifier", "ngrams", "tagger", "translator", "language_model" or "encoder".
 #[pyfunction]
-pub(crate) fn model_kind(folder: PathBuf) -> PyResult<&'static str> {
+pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
     Ok(match ModelKind::of(&folder).map_err(|failed| error(&failed))? {
         ModelKind::Classifier => "classifier",
         ModelKind::Ngrams => "ngrams",

@@ -5,14 +5,9 @@ use chumoku::data::DataError;
 use chumoku::output::{AtomicOutput, Inputs};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-
-/// The files and folders that this process has read.
-static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A file or folder that a call reads. No file that is written afterwards replaces it.
 #[derive(Clone, Debug)]
@@ -20,11 +15,7 @@ pub(crate) struct ReadPath(PathBuf);
 
 impl ReadPath {
     pub(crate) fn of(path: PathBuf) -> ReadPath {
-        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
-        // Folders of estimators come and go.
-        read.retain(|path| path.exists());
-        // The working directory may change.
-        read.insert(std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
+        Inputs::note_read(&path);
         ReadPath(path)
     }
 }
@@ -64,7 +55,7 @@ pub(crate) fn is_one_of(path: PathBuf, paths: Vec<PathBuf>) -> bool {
 pub(crate) fn write_file(path: PathBuf, content: &[u8], own: bool) -> PyResult<()> {
     let inputs = match own {
         true => Inputs::none(),
-        false => Inputs::of(&*READ.lock().unwrap_or_else(PoisonError::into_inner)),
+        false => Inputs::none().with_read(),
     };
     AtomicOutput::write_whole(&path, &inputs, content).map_err(raised)
 }

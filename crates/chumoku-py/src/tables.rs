@@ -1,16 +1,19 @@
 //! Files of labelled texts as the command reads them: the format, the columns and the task are found in the same way.
 
+use crate::outputs::ReadPath;
 use crate::pool;
 use crate::training::error;
+use crate::wording::of_python;
 use chumoku::Error;
 use chumoku::data::{
-    DataFiles, Format, LabelOptions, ReadOptions, Task, load_label_sets, load_labelled, load_scores, recognise,
+    DataFiles, Format, LabelOptions, ReadOptions, Task, describe_variants, label_variants, load_label_sets,
+    load_labelled, load_scores, merge_labels, recognise,
 };
 use chumoku::pair;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How a file is read; what is `None` is found in the file.
 #[derive(FromPyObject)]
@@ -98,7 +101,7 @@ impl Reading {
 #[pyfunction]
 pub(crate) fn read_table<'py>(
     py: Python<'py>,
-    file: PathBuf,
+    file: ReadPath,
     reading: &Bound<'py, PyAny>,
 ) -> PyResult<(&'static str, Bound<'py, PyList>, Bound<'py, PyAny>, String)> {
     let reading: Reading = reading.extract()?;
@@ -119,4 +122,23 @@ pub(crate) fn read_table<'py>(
         Labels::Numbers(numbers) => numbers.into_pyobject(py)?.into_any(),
     };
     Ok((table.task, texts, labels, table.description))
+}
+
+/// Labels as those of a file are read: without white space around them, and `None` for each that is missing.
+#[pyfunction]
+pub(crate) fn read_labels(labels: Vec<String>, missing: Option<Vec<String>>) -> Vec<Option<String>> {
+    chumoku::data::read_labels(&labels, missing.as_deref())
+}
+
+/// Labels written as the first of `known` that they are a variant of.
+#[pyfunction]
+pub(crate) fn merged_labels(mut labels: Vec<String>, known: Vec<String>) -> Vec<String> {
+    merge_labels(&mut labels, &known);
+    labels
+}
+
+/// Says which labels have several spellings; nothing if none has.
+#[pyfunction]
+pub(crate) fn label_note(labels: Vec<String>) -> Option<String> {
+    describe_variants(&label_variants(labels.iter().map(String::as_str))).map(|note| of_python(&note))
 }

@@ -36,6 +36,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("label", "y"),
     ("labels", "y"),
     ("resume", "resume=True"),
+    ("merge-labels", "merge_labels=True"),
 ];
 
 /// Flags whose parameter has the same name.
@@ -47,6 +48,7 @@ const ALIKE: &[&str] = &[
     "freeze",
     "hierarchy",
     "lora",
+    "missing",
     "model",
     "old",
     "optimize",

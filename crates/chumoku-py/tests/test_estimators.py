@@ -120,7 +120,7 @@ def test_metadata_routing():
     weights = np.ones(len(texts))
     weights[::2] = 0
     with sklearn.config_context(enable_metadata_routing=True):
-        model = ngrams().set_score_request(sample_weight=True).set_predict_request(abstain=True)
+        model = ngrams().set_score_request(sample_weight=True).set_fit_request(sample_weight=False).set_predict_request(abstain=True)
         again = sklearn.base.clone(model)
         assert again.get_metadata_routing().score.requests == {"sample_weight": True}
         assert again.get_metadata_routing().predict.requests["abstain"] is True
@@ -130,8 +130,8 @@ def test_metadata_routing():
             assert score == expected
         pipeline = make_pipeline(FunctionTransformer(list), model).fit(texts, labels)
         assert pipeline.predict(texts[:3], abstain=0.6).dtype == object
-    with pytest.raises(TypeError, match="fit: expected arguments among old, got 'sample_weight'"):
-        ngrams().set_fit_request(sample_weight=True)
+    with pytest.raises(TypeError, match="fit: expected arguments among sample_weight, old, got 'weights'"):
+        ngrams().set_fit_request(weights=True)
 
 
 @pytest.mark.parametrize(

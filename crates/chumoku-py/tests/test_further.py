@@ -149,7 +149,7 @@ def test_what_is_refused(place, tmp_path):
         ((rows()[0], ["yes"]), ValueError, "old: expected a label for each of 160 texts, got 1"),
         ((["a", ""], ["yes", "no"]), ValueError, "old: row 1: expected some characters"),
         ((["a"], [["yes"]]), TypeError, "old: row 0: expected a label, got list"),
-        ((["a"], [None]), TypeError, "old: row 0: expected a label, got NoneType"),
+        ((["a"], [None]), ValueError, "old: row 0: expected a label, got nothing"),
         (compared(), TypeError, "old: expected as many texts a row"),
     ]:
         with pytest.raises(error, match=match):

@@ -5,7 +5,10 @@ import datetime
 import decimal
 import enum
 import fractions
+import json
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -136,6 +139,52 @@ def test_what_is_no_label_is_refused():
     ):
         with pytest.raises(error, match=match):
             chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, choose(no, yes)(answers))
+
+
+def test_labels_are_read_as_the_command_reads_them(tmp_path):
+    texts, answers = rows(60)
+    spellings = {"yes": ["yes", "Yes", " yes"], "no": ["no", "NO", "ｎｏ"]}
+    given = [spellings[answer][i % 3] for i, answer in enumerate(answers)]
+
+    def model(**more):
+        return chumoku.TextClassifier(model="ngrams", progress=None, **more)
+
+    with pytest.warns(UserWarning, match="labels look like 2 .*merge_labels=True"):
+        assert len(model().fit(texts, given).classes_) == 5
+    merged = model(merge_labels=True, out=tmp_path / "ours").fit(texts, given)
+    assert merged.score(texts, given) == merged.score(texts, [label.strip() for label in given])
+    lines = [json.dumps({"text": text, "label": label}) for text, label in zip(texts, given)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    command = [sys.executable, "-m", "chumoku", "train", str(tmp_path / "rows.jsonl"), "--model", "ngrams", "--merge-labels"]
+    subprocess.run([*command, "--out", str(tmp_path / "model")], check=True, capture_output=True)
+    for name in ("model.safetensors", "config.json"):
+        assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "ours" / name).read_bytes(), name
+
+    # Values that mean that there is no label.
+    for label, missing, said in [
+        ("N/A", None, "row 3: expected a label, got 'N/A', which stands for a missing one: .*missing="),
+        ("nan", None, "row 3: expected a label, got 'nan'"),
+        ("unknown", ["Unknown"], "row 3: expected a label, got 'unknown'"),
+        (None, ["unknown"], "row 3: expected a label, got nothing"),
+        (float("nan"), None, r"row 3: expected a label, got nothing \(None or NaN\)"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            model(missing=missing).fit(texts, [*answers[:3], label, *answers[4:]])
+    for label, missing in [("unknown", None), ("N/A", ["unknown"]), ("N/A", []), (None, []), (float("nan"), [])]:
+        labels = [label if i % 5 == 3 else answer for i, answer in enumerate(answers)]
+        assert set(model(missing=missing).fit(texts, labels).classes_) == {"yes", "no", str(label)}
+    with pytest.raises(TypeError, match="missing: expected a list of texts"):
+        model(missing="unknown").fit(texts, answers)
+
+
+def test_doctor_reads_labels_as_the_command_does():
+    texts, answers = rows(60)
+    given = [[answer, answer.upper()][i % 7 == 0] for i, answer in enumerate(answers)]
+    given[3], given[4] = "N/A", None
+    found = chumoku.doctor(texts, given, folds=2)
+    assert found.data["labels"] == ["NO", "YES", "no", "yes"]
+    found = chumoku.doctor(texts, given, folds=2, merge_labels=True)
+    assert found.data["labels"] == ["no", "yes"]
 
 
 def test_scikit_learn_with_labels_that_are_objects():

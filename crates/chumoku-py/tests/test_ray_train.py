@@ -49,7 +49,7 @@ def write(path, n):
 def rows(tmp_path_factory):
     """A file of rows, and the model that one process makes of it in four parts a batch."""
     folder = tmp_path_factory.mktemp("rows")
-    path = write(folder / "rows.csv", 600)
+    path = write(folder / "rows.csv", 1300)
     flags = ["--epochs", "3", "--parts", "4"]
     made = run(*COMMAND, "train", path, *flags, "--out", folder / "alone", "--threads", "2")
     assert made.returncode == 0, made.stderr
@@ -77,7 +77,7 @@ def helpers():
 def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
     _, flags, _ = rows
     # Enough steps to be killed in.
-    path = write(tmp_path / "rows.csv", max(600, 200 * KILLS))
+    path = write(tmp_path / "rows.csv", max(1300, 200 * KILLS))
     flags = ["--epochs", "30", *flags[2:]]
     longer = run(*COMMAND, "train", path, *flags, "--out", tmp_path / "alone", "--threads", "2")
     assert longer.returncode == 0, longer.stderr
@@ -168,10 +168,19 @@ sys.exit(_train.main(sys.argv[1:]))
 def test_from_python(rows, tmp_path):
     path, _, alone = rows
     metrics = chumoku_ray.train(path, out=tmp_path / "model", workers=2, epochs=3, parts=4)
-    assert metrics["rows"]["train"] == 480
+    assert metrics["rows"]["train"] == 1040
     assert model(tmp_path / "model") == alone
     with pytest.raises(RuntimeError, match="finished model"):
         chumoku_ray.train(path, out=tmp_path / "model", workers=1, epochs=3)
+
+
+def test_few_rows_are_trained_by_the_leader_alone(tmp_path):
+    path = write(tmp_path / "few.csv", 200)
+    made = run(*ON_RAY, path, "--epochs", "1", "--workers", 2, "--out", tmp_path / "model")
+    assert made.returncode == 0 and "this process trains alone" in made.stderr, made.stderr
+    assert "joins" not in made.stderr and "ms a step" not in made.stderr, made.stderr
+    alone = run(*COMMAND, "train", path, "--epochs", "1", "--out", tmp_path / "alone")
+    assert alone.returncode == 0 and model(tmp_path / "model") == model(tmp_path / "alone"), alone.stderr
 
 
 def test_what_cannot_be_shared_is_refused(rows, tmp_path):

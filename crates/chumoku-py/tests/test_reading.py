@@ -38,3 +38,15 @@ def test_options_are_those_of_the_command(tmp_path):
     file.write_text(rows(lambda text, i: f"TKT-{i:06},{['Chat', 'Mail'][i // 2 % 2]},{['a', 'b'][i % 2]}", "ticket_id,channel,category"), "utf-8")
     with pytest.raises(ValueError, match="identifiers"):
         chumoku.read_table(file)
+
+
+def test_a_file_that_was_read_is_not_written_over(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text(rows(lambda text, i: f"{text},{['ham', 'spam'][i % 2]}", "text,label"), "utf-8")
+    before = file.read_bytes()
+    found = chumoku.read_table(file)
+    checkup = chumoku.doctor(found.texts, found.labels, folds=2)
+    with pytest.raises(ValueError, match="that is a file that is read"):
+        checkup.save(file)
+    assert file.read_bytes() == before
+    checkup.save(tmp_path / "doctor.csv")

@@ -140,7 +140,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Serves models, each with its name and folder, until the process is told to end. It prints on standard error alone, computes in
-/// rayon's current pool, and takes SIGTERM, SIGINT and SIGHUP.
+/// rayon's current pool, and takes SIGTERM, SIGINT and SIGHUP, or what Windows has of these.
 ///
 /// # Errors
 /// If a model cannot be read, if other machines would be served without a key, or if the address cannot be listened on.
@@ -231,10 +231,11 @@ async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options
     let end_signals = End::new().map_err(failed)?;
     service.start_workers().map_err(failed)?;
     tell_of_start(service, address, options.no_key);
+    signals::tell_of_reloading(service);
     tokio::spawn(memory::trim(service.clone()));
     let (end, ending) = watch::channel(false);
     let serving = tokio::spawn(connections::serve(listener, front::router(service.clone()), service.clone(), ending));
-    signals::until_the_end(service, again, end_signals).await.map_err(failed)?;
+    signals::until_the_end(service, again, end_signals).await;
     service.is_ending.store(true, Relaxed);
     signals::tell_of_end(service);
     let _ = end.send(true);

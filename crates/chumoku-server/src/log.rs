@@ -99,9 +99,15 @@ fn standard_error() -> std::io::Result<std::fs::File> {
     Ok(std::io::stderr().as_fd().try_clone_to_owned()?.into())
 }
 
+/// The same, but for a console: only the standard library's stream writes letters to it whatever its code page.
 #[cfg(not(unix))]
-fn standard_error() -> std::io::Result<std::io::Stderr> {
-    Ok(std::io::stderr())
+fn standard_error() -> std::io::Result<Box<dyn Write + Send>> {
+    #[cfg(windows)]
+    if !std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        use std::os::windows::io::AsHandle;
+        return Ok(Box::new(std::fs::File::from(std::io::stderr().as_handle().try_clone_to_owned()?)));
+    }
+    Ok(Box::new(std::io::stderr()))
 }
 
 /// Writes what is handed over until nobody can hand over any more. That nobody listens is no reason to stop serving.

@@ -33,7 +33,5 @@ pub(crate) async fn trim(service: Arc<Service>) {
 
 /// Bytes of memory that the process holds, where the system tells.
 fn resident() -> Option<u64> {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
-    // The usual page; a larger one only makes trimming rarer.
-    Some(pages.split_whitespace().nth(1)?.parse::<u64>().ok()? << 12)
+    chumoku_kernels::system::process_memory().map(|memory| memory.now)
 }

@@ -1,18 +1,16 @@
 //! What the system tells a service: to end, or to read its models again.
 
 use crate::service::Service;
-#[cfg(unix)]
 use chumoku::signals::{EndSignals, Shutdown};
 use chumoku::tr;
 use std::sync::Arc;
-use std::time::Duration;
-#[cfg(unix)]
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How long the last lines of the log may take.
 pub(crate) const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// The signal to read models again, kept from the moment that this is made: until then it would end the process.
+/// The signal to read models again, kept from the moment that this is made: until then it would end the process. Windows has
+/// none.
 #[derive(Debug)]
 pub(crate) struct Again {
     #[cfg(unix)]
@@ -27,17 +25,31 @@ impl Again {
         Ok(Again { signal: signal(SignalKind::hangup())? })
     }
 
+    #[cfg(unix)]
+    async fn come(&mut self) {
+        self.signal.recv().await;
+    }
+
     #[cfg(not(unix))]
     pub(crate) fn new() -> std::io::Result<Again> {
         Ok(Again {})
     }
+
+    #[cfg(not(unix))]
+    async fn come(&mut self) {
+        std::future::pending().await
+    }
 }
 
-/// The signals to end: SIGTERM and Ctrl-C.
+/// The signals to end: SIGTERM and Ctrl-C; on Windows Ctrl-C, Ctrl-Break, a closed console and the end of the system.
 #[derive(Debug)]
 pub(crate) struct End {
     #[cfg(unix)]
     signals: [tokio::signal::unix::Signal; 2],
+    #[cfg(windows)]
+    keys: (tokio::signal::windows::CtrlC, tokio::signal::windows::CtrlBreak),
+    #[cfg(windows)]
+    system: (tokio::signal::windows::CtrlClose, tokio::signal::windows::CtrlShutdown),
 }
 
 impl End {
@@ -48,11 +60,6 @@ impl End {
         Ok(End { signals: [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?] })
     }
 
-    #[cfg(not(unix))]
-    pub(crate) fn new() -> std::io::Result<End> {
-        Ok(End {})
-    }
-
     #[cfg(unix)]
     async fn come(&mut self) {
         let [end, stop] = &mut self.signals;
@@ -61,12 +68,28 @@ impl End {
             _ = stop.recv() => {}
         }
     }
+
+    /// Within a runtime.
+    #[cfg(windows)]
+    pub(crate) fn new() -> std::io::Result<End> {
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+        Ok(End { keys: (ctrl_c()?, ctrl_break()?), system: (ctrl_close()?, ctrl_shutdown()?) })
+    }
+
+    #[cfg(windows)]
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.keys.0.recv() => {}
+            _ = self.keys.1.recv() => {}
+            _ = self.system.0.recv() => {}
+            _ = self.system.1.recv() => {}
+        }
+    }
 }
 
 /// Waits for the signal to end, and reads models again at each SIGHUP until then.
-#[cfg(unix)]
-pub(crate) async fn until_the_end(service: &Arc<Service>, again: Again, mut end: End) -> std::io::Result<()> {
-    let (mut again, mut signals) = (again.signal, EndSignals::none());
+pub(crate) async fn until_the_end(service: &Arc<Service>, mut again: Again, mut end: End) {
+    let mut signals = EndSignals::none();
     let mut reading: Option<tokio::task::JoinHandle<()>> = None;
     loop {
         let is_reading = reading.is_some();
@@ -81,7 +104,7 @@ pub(crate) async fn until_the_end(service: &Arc<Service>, again: Again, mut end:
             () = end.come() => break,
             () = read => reading = None,
             // One after the other: a signal that comes meanwhile is kept.
-            _ = again.recv(), if !is_reading => {
+            () = again.come(), if !is_reading => {
                 let service = service.clone();
                 reading = Some(tokio::task::spawn_blocking(move || service.reload()));
             }
@@ -89,11 +112,9 @@ pub(crate) async fn until_the_end(service: &Arc<Service>, again: Again, mut end:
     }
     signals.count(Instant::now());
     leave_at_once(service.clone(), end, signals);
-    Ok(())
 }
 
 /// A further signal does not wait, unless it comes so soon that it is the first once more.
-#[cfg(unix)]
 fn leave_at_once(service: Arc<Service>, mut end: End, mut signals: EndSignals) {
     tokio::spawn(async move {
         end.come().await;
@@ -105,10 +126,15 @@ fn leave_at_once(service: Arc<Service>, mut end: End, mut signals: EndSignals) {
     });
 }
 
-/// Waits for Ctrl-C.
-#[cfg(not(unix))]
-pub(crate) async fn until_the_end(_: &Arc<Service>, _: Again, _: End) -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
+/// Says that models are not read again, on a system without a signal for it.
+pub(crate) fn tell_of_reloading(service: &Service) {
+    if cfg!(not(unix)) {
+        let said = tr!(
+            "reload    this system has no SIGHUP: restart the service to read models that have changed",
+            "再読込    このシステムには SIGHUP がありません。変更したモデルを読み込むには、サービスを再起動してください"
+        );
+        service.log.event("no_reload", [], &said);
+    }
 }
 
 /// Says that the service ends.

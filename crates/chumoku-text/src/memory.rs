@@ -1,23 +1,13 @@
 //! How much memory there is: work that cannot fit is refused before it starts, and not killed when it is half done.
 
-use std::fs;
+use chumoku_kernels::system;
 
-/// Bytes of memory that can be had: what the system says is free, or what the process's group may take at most (cgroup
-/// v2), whichever is less.
+/// Bytes of memory that the process may still take.
 ///
-/// The system tells on Linux only; elsewhere it is 4.4 TB, more than any machine that this is for has.
+/// Returns 4.4 TB, more than any usual machine has, if the system does not tell.
 #[must_use]
 pub fn available() -> u64 {
-    let free = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemAvailable:"));
-    let most = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    free.unwrap_or(1 << 42).min(most.unwrap_or(u64::MAX))
-}
-
-/// A line `name: n kB` of a file of the system, in bytes.
-#[must_use]
-pub fn field(text: &str, name: &str) -> Option<u64> {
-    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    system::available_memory().unwrap_or(1 << 42)
 }
 
 /// A size as people read it: `512 MB`, `22.1 GB`, `4.0 TB`.
@@ -41,13 +31,6 @@ pub fn lacking(needed: f64) -> Option<[String; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_of_the_system_is_read() {
-        let text = "MemTotal:       24000000 kB\nMemAvailable:   1024 kB\n";
-        assert_eq!(field(text, "MemAvailable:"), Some(1 << 20));
-        assert_eq!((field(text, "MemFree:"), field("MemAvailable: 7\n", "MemAvailable:")), (None, None));
-    }
 
     #[test]
     fn sizes_are_read_with_their_units() {

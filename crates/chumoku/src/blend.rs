@@ -29,10 +29,10 @@ impl Blend {
     }
 
     /// Fits the weights on rows of log-probabilities with their labels; `ngrams` empty: one weight, the temperature.
-    /// `class_weights` say how much the rows of each class count.
+    /// `weights` say how much each row counts.
     ///
     /// A pull towards (1, 0) or (½, ½) of the strength of a few rows keeps small validation splits from extremes.
-    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], class_weights: Option<&[f32]>) -> Blend {
+    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> Blend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
         if labels.is_empty() {
@@ -52,7 +52,7 @@ impl Blend {
             for (row, &label) in labels.iter().enumerate() {
                 let a = &attention[row];
                 let n = both.then(|| &ngrams[row]);
-                let counts = class_weights.map_or(1.0, |weights| f64::from(weights[label as usize]));
+                let counts = weights.map_or(1.0, |weights| f64::from(weights[row]));
                 let feature = |class: usize| [f64::from(a[class]), n.map_or(0.0, |n| f64::from(n[class]))];
                 let scores: Vec<f64> = (0..a.len()).map(|c| w[0] * feature(c)[0] + w[1] * feature(c)[1]).collect();
                 let (largest, total) = max_and_sum_exp(&scores);
@@ -102,10 +102,10 @@ impl Blend {
         }
         // Neither half may speak against itself: fit the other alone then.
         if w[1] < 0.0 {
-            return Blend::fit(attention, &[], labels, class_weights);
+            return Blend::fit(attention, &[], labels, weights);
         }
         if w[0] < 0.0 {
-            let alone = Blend::fit(ngrams, &[], labels, class_weights);
+            let alone = Blend::fit(ngrams, &[], labels, weights);
             return Blend { attention: 0.0, ngrams: alone.attention };
         }
         Blend { attention: w[0] as f32, ngrams: w[1] as f32 }
@@ -145,7 +145,10 @@ mod tests {
     fn a_weight_of_two_is_the_row_twice() {
         let (scores, labels) = rows(200, 0.7, 4);
         let (noise, _) = rows(200, 1.0, 5);
-        let weighted = Blend::fit(&scores, &noise, &labels, Some(&[1.0, 2.0, 1.0]));
+        let weights: Vec<f32> = labels.iter().map(|&label| if label == 1 { 2.0 } else { 1.0 }).collect();
+        let weighted = Blend::fit(&scores, &noise, &labels, Some(&weights));
+        let ones = vec![1.0; labels.len()];
+        assert_eq!(Blend::fit(&scores, &noise, &labels, Some(&ones)), Blend::fit(&scores, &noise, &labels, None));
         let again: Vec<usize> = (0..labels.len()).chain((0..labels.len()).filter(|&row| labels[row] == 1)).collect();
         let pick = |rows: &[Vec<f32>]| again.iter().map(|&row| rows[row].clone()).collect::<Vec<_>>();
         let twice: Vec<u32> = again.iter().map(|&row| labels[row]).collect();

@@ -77,7 +77,14 @@ impl LabelBlend {
     }
 
     /// Fits weights and offsets, then thresholds, on rows of log-odds with their labels; `ngrams` empty: one weight.
-    pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], truth: &[Vec<u32>], labels: usize) -> LabelBlend {
+    /// `row_weights` say how much each row counts.
+    pub fn fit(
+        attention: &[Vec<f32>],
+        ngrams: &[Vec<f32>],
+        truth: &[Vec<u32>],
+        row_weights: Option<&[f32]>,
+        labels: usize,
+    ) -> LabelBlend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
         let mut blend = LabelBlend {
@@ -89,14 +96,14 @@ impl LabelBlend {
         if truth.is_empty() {
             return blend;
         }
-        let data = Data { attention, ngrams, truth, labels, prior };
+        let data = Data { attention, ngrams, truth, row_weights, labels, prior };
         let w = data.fit();
         // Neither half may speak against itself: fit the other alone then.
         if both && w.shared[1] < 0.0 {
-            return LabelBlend::fit(attention, &[], truth, labels);
+            return LabelBlend::fit(attention, &[], truth, row_weights, labels);
         }
         if both && w.shared[0] < 0.0 {
-            let alone = LabelBlend::fit(ngrams, &[], truth, labels);
+            let alone = LabelBlend::fit(ngrams, &[], truth, row_weights, labels);
             return LabelBlend { attention: 0.0, ngrams: alone.attention, ..alone };
         }
         blend.attention = if both { w.shared[0] } else { w.shared[0].max(0.01) } as f32;
@@ -105,7 +112,7 @@ impl LabelBlend {
         let none = vec![0.0; labels];
         let row = |i: usize| blend.probabilities(&attention[i], Some(ngrams.get(i).unwrap_or(&none)));
         let probabilities: Vec<Vec<f32>> = (0..truth.len()).map(row).collect();
-        blend.thresholds = thresholds(&probabilities, truth, labels);
+        blend.thresholds = thresholds(&probabilities, truth, row_weights, labels);
         blend
     }
 }
@@ -123,16 +130,23 @@ pub(crate) fn log_sigmoid(z: f32) -> f32 {
 ///
 /// At the most of F = 2·TP / (P + T) a label is predicted where p exceeds F/2, the same for all (Lipton, Elkan and
 /// Naryanaswamy, "Optimal thresholding of classifiers to maximize F1 measure", 2014). From that threshold a label departs only where its
-/// own rows gain by it: what is there is no more than some rows.
-pub(crate) fn thresholds(probabilities: &[Vec<f32>], truth: &[Vec<u32>], labels: usize) -> Vec<f32> {
-    let mut of_labels: Vec<Vec<(f32, bool)>> = vec![Vec::with_capacity(truth.len()); labels];
-    for (p, truth) in probabilities.iter().zip(truth) {
+/// own rows gain by it: what is there is no more than some rows. `weights` say how much each row counts.
+pub(crate) fn thresholds(
+    probabilities: &[Vec<f32>],
+    truth: &[Vec<u32>],
+    weights: Option<&[f32]>,
+    labels: usize,
+) -> Vec<f32> {
+    let mut of_labels: Vec<Vec<Answered>> = vec![Vec::with_capacity(truth.len()); labels];
+    for (row, (p, truth)) in probabilities.iter().zip(truth).enumerate() {
+        let weight = weights.map_or(1.0, |weights| f64::from(weights[row]));
         for (label, &p) in p.iter().enumerate() {
-            of_labels[label].push((p, truth.contains(&(label as u32))));
+            let right = if truth.contains(&(label as u32)) { weight } else { 0.0 };
+            of_labels[label].push(Answered { p, weight, right });
         }
     }
-    let mut all: Vec<(f32, bool)> = of_labels.concat();
-    let there = all.iter().filter(|(_, holds)| *holds).count() as f64;
+    let mut all: Vec<Answered> = of_labels.concat();
+    let there: f64 = all.iter().map(|answered| answered.right).sum();
     if there == 0.0 {
         return vec![0.5; labels];
     }
@@ -140,21 +154,28 @@ pub(crate) fn thresholds(probabilities: &[Vec<f32>], truth: &[Vec<u32>], labels:
     let shared = best_cut(&mut all, &f1);
     let most = f1(shared.right, shared.predicted);
     let clamp = |threshold: f32| threshold.clamp(RANGE[0], RANGE[1]);
-    let of_label = |pairs: &mut Vec<(f32, bool)>| {
+    let of_label = |rows: &mut Vec<Answered>| {
         // F1 as a whole grows where 2·TP − F·P does.
         let worth = |right: f64, predicted: f64| 2.0 * right - most * predicted;
         let at = |threshold: f32| {
-            let kept = pairs.iter().filter(|(p, _)| *p >= threshold);
-            let (right, predicted) =
-                kept.fold((0.0, 0.0), |(r, n), (_, holds)| (r + f64::from(u8::from(*holds)), n + 1.0));
+            let kept = rows.iter().filter(|row| row.p >= threshold);
+            let (right, predicted) = kept.fold((0.0, 0.0), |(r, n), row| (r + row.right, n + row.weight));
             worth(right, predicted)
         };
         let usual = at(shared.threshold);
-        let own = best_cut(pairs, &worth);
+        let own = best_cut(rows, &worth);
         let gain = worth(own.right, own.predicted) - usual;
         clamp(if gain > LEAST_GAIN { 0.5 * (own.threshold + shared.threshold) } else { shared.threshold })
     };
     of_labels.iter_mut().map(of_label).collect()
+}
+
+/// A label of a row: its probability, how much the row counts, and the same where the label holds, else 0.
+#[derive(Clone, Copy)]
+struct Answered {
+    p: f32,
+    weight: f64,
+    right: f64,
 }
 
 /// A threshold and what it predicts.
@@ -165,15 +186,16 @@ struct Cut {
 }
 
 /// The threshold at which `worth(right, predicted)` is largest, half way to the next probability below it.
-fn best_cut(pairs: &mut [(f32, bool)], worth: &dyn Fn(f64, f64) -> f64) -> Cut {
-    sorting::by(pairs, |a, b| b.0.total_cmp(&a.0));
+fn best_cut(rows: &mut [Answered], worth: &dyn Fn(f64, f64) -> f64) -> Cut {
+    sorting::by(rows, |a, b| b.p.total_cmp(&a.p));
     let mut best = Cut { threshold: 1.0, right: 0.0, predicted: 0.0 };
-    let mut right = 0.0;
-    for (at, &(p, holds)) in pairs.iter().enumerate() {
-        right += f64::from(u8::from(holds));
-        let next = pairs.get(at + 1).map_or(0.0, |next| next.0);
-        if next < p && worth(right, at as f64 + 1.0) > worth(best.right, best.predicted) {
-            best = Cut { threshold: 0.5 * (p + next), right, predicted: at as f64 + 1.0 };
+    let (mut right, mut predicted) = (0.0, 0.0);
+    for (at, row) in rows.iter().enumerate() {
+        right += row.right;
+        predicted += row.weight;
+        let next = rows.get(at + 1).map_or(0.0, |next| next.p);
+        if next < row.p && worth(right, predicted) > worth(best.right, best.predicted) {
+            best = Cut { threshold: 0.5 * (row.p + next), right, predicted };
         }
     }
     best
@@ -190,6 +212,8 @@ struct Data<'a> {
     attention: &'a [Vec<f32>],
     ngrams: &'a [Vec<f32>],
     truth: &'a [Vec<u32>],
+    /// How much each row counts; all alike if absent.
+    row_weights: Option<&'a [f32]>,
     labels: usize,
     prior: [f64; 2],
 }
@@ -226,6 +250,7 @@ impl Data<'_> {
             s.offsets[label] += PRIOR_ROWS * 0.25 * offset;
         }
         for (row, truth) in self.truth.iter().enumerate() {
+            let counts = self.row_weights.map_or(1.0, |weights| f64::from(weights[row]));
             for label in 0..k {
                 let x = [
                     f64::from(self.attention[row][label]),
@@ -234,9 +259,9 @@ impl Data<'_> {
                 let z = w.shared[0] * x[0] + w.shared[1] * x[1] + w.offsets[label];
                 let holds = truth.contains(&(label as u32));
                 let margin = if holds { z } else { -z };
-                s.value += (-margin).max(0.0) + (-margin.abs()).exp().ln_1p();
+                s.value += counts * ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p());
                 let p = 1.0 / (1.0 + (-z).exp());
-                let (residual, curvature) = (p - f64::from(u8::from(holds)), p * (1.0 - p));
+                let (residual, curvature) = (counts * (p - f64::from(u8::from(holds))), counts * (p * (1.0 - p)));
                 s.offsets[label] += residual;
                 s.h_offsets[label] += curvature;
                 for i in 0..2 {
@@ -320,22 +345,22 @@ mod tests {
     fn weights_and_offsets_are_found_again() {
         let offsets = [0.0, 1.0, -2.0];
         let (z, truth) = rows(20_000, 0.5, &offsets, 1);
-        let blend = LabelBlend::fit(&z, &[], &truth, 3);
+        let blend = LabelBlend::fit(&z, &[], &truth, None, 3);
         assert!((blend.attention - 0.5).abs() < 0.03, "{blend:?}");
         for (found, expected) in blend.offsets.iter().zip(offsets) {
             assert!((found - expected).abs() < 0.1, "{blend:?}");
         }
         // Noise gets no weight.
         let (noise, _) = rows(20_000, 1.0, &offsets, 2);
-        let blend = LabelBlend::fit(&noise, &z, &truth, 3);
+        let blend = LabelBlend::fit(&noise, &z, &truth, None, 3);
         assert!(blend.attention.abs() < 0.03 && (blend.ngrams - 0.5).abs() < 0.03, "{blend:?}");
-        assert_eq!(LabelBlend::fit(&[], &[], &[], 3), LabelBlend::attention(3));
+        assert_eq!(LabelBlend::fit(&[], &[], &[], None, 3), LabelBlend::attention(3));
     }
 
     #[test]
     fn probabilities_are_as_often_right_as_they_say() {
         let (z, truth) = rows(20_000, 0.7, &[0.3, -1.5], 3);
-        let blend = LabelBlend::fit(&z, &[], &truth, 2);
+        let blend = LabelBlend::fit(&z, &[], &truth, None, 2);
         for label in 0..2 {
             for [low, high] in [[0.0, 0.3], [0.3, 0.6], [0.6, 1.0]] {
                 let p: Vec<(f32, bool)> = z
@@ -356,18 +381,37 @@ mod tests {
         let (z, truth) = rows(4_000, 1.0, &[0.0, -1.0, -3.0], 4);
         let p: Vec<Vec<f32>> =
             z.iter().map(|z| (0..3).map(|k| sigmoid(z[k] + [0.0, -1.0, -3.0][k])).collect()).collect();
-        let found = thresholds(&p, &truth, 3);
+        let found = thresholds(&p, &truth, None, 3);
         let f1 = |thresholds: &[f32]| {
             let blend = LabelBlend { thresholds: thresholds.to_vec(), ..LabelBlend::attention(3) };
             let predicted: Vec<Vec<u32>> = p.iter().map(|p| blend.predicted(p)).collect();
-            crate::scoring::micro_f1(&truth, &predicted)
+            crate::scoring::micro_f1(&truth, &predicted, None)
         };
         let best = (1..50).map(|i| f1(&[i as f32 / 50.0; 3])).fold(0.0, f64::max);
         assert!(f1(&found) > best - 0.002, "{} {best}", f1(&found));
         assert!(f1(&found) > f1(&[0.5; 3]), "{found:?}");
         // By theory the threshold is half of F1 for all labels.
         assert!(found.iter().all(|t| (f64::from(*t) - best / 2.0).abs() < 0.08), "{found:?} {best}");
-        assert_eq!(thresholds(&[vec![0.2]], &[vec![]], 1), [0.5]);
+        assert_eq!(thresholds(&[vec![0.2]], &[vec![]], None, 1), [0.5]);
+    }
+
+    /// Rows of weight 2 give the blend and the thresholds of rows that are there twice.
+    #[test]
+    fn a_weight_of_two_is_the_row_twice() {
+        let (z, truth) = rows(300, 0.7, &[0.3, -1.5], 6);
+        let (noise, _) = rows(300, 1.0, &[0.3, -1.5], 7);
+        let weights: Vec<f32> = (0..300).map(|row| if row % 3 == 0 { 2.0 } else { 1.0 }).collect();
+        let weighted = LabelBlend::fit(&z, &noise, &truth, Some(&weights), 2);
+        let again: Vec<usize> = (0..300).chain((0..300).filter(|row| row % 3 == 0)).collect();
+        let pick = |rows: &[Vec<f32>]| again.iter().map(|&row| rows[row].clone()).collect::<Vec<_>>();
+        let twice: Vec<Vec<u32>> = again.iter().map(|&row| truth[row].clone()).collect();
+        let twice = LabelBlend::fit(&pick(&z), &pick(&noise), &twice, None, 2);
+        let numbers =
+            |blend: &LabelBlend| [&[blend.attention, blend.ngrams][..], &blend.offsets, &blend.thresholds].concat();
+        let is_near = numbers(&weighted).iter().zip(numbers(&twice)).all(|(a, b)| (a - b).abs() < 1e-5);
+        let plain = LabelBlend::fit(&z, &noise, &truth, None, 2);
+        assert!(is_near && weighted != plain, "{weighted:?} {twice:?}");
+        assert_eq!(LabelBlend::fit(&z, &noise, &truth, Some(&[1.0; 300]), 2), plain);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! in double precision. Rows are added up in blocks whose borders depend on their number alone, so the same rows give the
 //! same bits for any number of threads.
 
+use crate::scoring::picked;
 use crate::{Error, Result};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
@@ -62,8 +63,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) vectors: ArrayView2<'a, f32>,
     pub(crate) labels: &'a [u32],
     pub(crate) classes: usize,
-    /// How much a row of each class counts; 1 if absent.
-    pub(crate) class_weights: Option<&'a [f32]>,
+    /// How much each row counts; 1 if absent.
+    pub(crate) weights: Option<&'a [f32]>,
 }
 
 /// A solution.
@@ -159,18 +160,21 @@ impl Regression {
             .iter()
             .map(|[learned, judged]| {
                 let labels: Vec<u32> = learned.iter().map(|&row| rows.labels[row]).collect();
-                (rows.vectors.select(Axis(0), learned), labels, rows.vectors.select(Axis(0), judged))
+                let weights = picked(rows.weights, learned);
+                (rows.vectors.select(Axis(0), learned), labels, weights, rows.vectors.select(Axis(0), judged))
             })
             .collect();
-        let labels: Vec<u32> = splits.iter().flat_map(|[_, judged]| judged).map(|&row| rows.labels[row]).collect();
+        let judged: Vec<usize> = splits.iter().flat_map(|[_, judged]| judged).copied().collect();
+        let labels: Vec<u32> = judged.iter().map(|&row| rows.labels[row]).collect();
+        let weights = picked(rows.weights, &judged);
         let mut at: Vec<Option<Regression>> = vec![None; splits.len()];
         let mut best: Option<(f64, Chosen)> = None;
         let mut worse = 0;
         for c in GRID {
             // Each split begins where it was at the value of C before.
             let found = parallel::map_indices(parts.len(), |split| -> Result<(Vec<Vec<f32>>, Regression)> {
-                let (vectors, labels, judged) = &parts[split];
-                let part = Rows { vectors: vectors.view(), labels, ..*rows };
+                let (vectors, labels, weights, judged) = &parts[split];
+                let part = Rows { vectors: vectors.view(), labels, weights: weights.as_deref(), ..*rows };
                 let found = Regression::solve(&part, c, at[split].as_ref(), (ROUGH_TOLERANCE, stop))?;
                 Ok((found.log_p(judged.view()), found))
             });
@@ -180,7 +184,7 @@ impl Regression {
                 log_p.extend(of_split);
                 at[split] = Some(found);
             }
-            let (scale, loss) = rows.calibrated(&log_p, &labels);
+            let (scale, loss) = calibrated(&log_p, &labels, weights.as_deref());
             let loss = loss + PULL * (c / USUAL_C).log10().powi(2);
             if best.as_ref().is_none_or(|(least, _)| loss < *least) {
                 (best, worse) = (Some((loss, Chosen { c, scale, log_p })), 0);
@@ -214,37 +218,38 @@ impl Regression {
     }
 }
 
-impl Rows<'_> {
-    fn counts(&self, label: u32) -> f64 {
-        self.class_weights.map_or(1.0, |weights| f64::from(weights[label as usize]))
-    }
-
-    /// The factor on the scores of rows that makes their loss least, and this loss.
-    fn calibrated(&self, log_p: &[Vec<f32>], labels: &[u32]) -> (f64, f64) {
-        let loss = |log_scale: f64| -> f64 {
-            let of_row = |(row, &label): (&Vec<f32>, &u32)| {
-                -self.counts(label) * f64::from(scaled(row, log_scale.exp())[label as usize])
-            };
-            log_p.iter().zip(labels).map(of_row).sum()
+/// The factor on the scores of rows that makes their loss least, and this loss.
+fn calibrated(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> (f64, f64) {
+    let loss = |log_scale: f64| -> f64 {
+        let of_row = |(row, (log_p, &label)): (usize, (&Vec<f32>, &u32))| {
+            let counts = weights.map_or(1.0, |weights| f64::from(weights[row]));
+            -counts * f64::from(scaled(log_p, log_scale.exp())[label as usize])
         };
-        // Golden-section search: the loss has one valley.
-        let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
-        let [mut low, mut high] = LOG_SCALES;
-        let mut inner = [high - golden * (high - low), low + golden * (high - low)];
-        let mut losses = inner.map(loss);
-        while high - low > 1e-3 {
-            if losses[0] <= losses[1] {
-                high = inner[1];
-                inner = [high - golden * (high - low), inner[0]];
-                losses = [loss(inner[0]), losses[0]];
-            } else {
-                low = inner[0];
-                inner = [inner[1], low + golden * (high - low)];
-                losses = [losses[1], loss(inner[1])];
-            }
+        log_p.iter().zip(labels).enumerate().map(of_row).sum()
+    };
+    // Golden-section search: the loss has one valley.
+    let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
+    let [mut low, mut high] = LOG_SCALES;
+    let mut inner = [high - golden * (high - low), low + golden * (high - low)];
+    let mut losses = inner.map(loss);
+    while high - low > 1e-3 {
+        if losses[0] <= losses[1] {
+            high = inner[1];
+            inner = [high - golden * (high - low), inner[0]];
+            losses = [loss(inner[0]), losses[0]];
+        } else {
+            low = inner[0];
+            inner = [inner[1], low + golden * (high - low)];
+            losses = [losses[1], loss(inner[1])];
         }
-        let middle = 0.5 * (low + high);
-        (middle.exp(), loss(middle))
+    }
+    let middle = 0.5 * (low + high);
+    (middle.exp(), loss(middle))
+}
+
+impl Rows<'_> {
+    fn counts(&self, row: usize) -> f64 {
+        self.weights.map_or(1.0, |weights| f64::from(weights[row]))
     }
 
     /// The objective at W and b, one behind the other, and its gradient.
@@ -257,8 +262,9 @@ impl Rows<'_> {
             let x = self.vectors.slice_axis(Axis(0), Slice::from(range.clone())).mapv(f64::from);
             let mut scores = x.dot(&weight.t()) + &bias;
             let mut loss = 0.0;
-            for (mut row, &label) in scores.rows_mut().into_iter().zip(&self.labels[range]) {
-                let counts = self.counts(label);
+            let labels = range.clone().zip(&self.labels[range]);
+            for (mut row, (number, &label)) in scores.rows_mut().into_iter().zip(labels) {
+                let counts = self.counts(number);
                 let largest = row.fold(f64::NEG_INFINITY, |most, &z| most.max(z));
                 let right = row[label as usize];
                 row.mapv_inplace(|z| (z - largest).exp());
@@ -368,7 +374,7 @@ mod tests {
     fn at_the_solution_the_gradient_is_nothing() {
         for (rows, width, classes, c) in [(60, 8, 3, 1.0), (60, 8, 2, 100.0), (300, 5, 4, 1e-3), (12, 40, 3, 1e4)] {
             let (vectors, labels) = drawn(rows, width, classes);
-            let data = Rows { vectors: vectors.view(), labels: &labels, classes, class_weights: None };
+            let data = Rows { vectors: vectors.view(), labels: &labels, classes, weights: None };
             let found = Regression::fit(&data, c, &NEVER).unwrap();
             let size = |of: Vec<f64>| of.iter().map(|x| x * x).sum::<f64>().sqrt();
             let start = size(plain_gradient(&vectors, &labels, classes, c, &Regression::zero(&data)));
@@ -383,7 +389,7 @@ mod tests {
         let x = [[1.0, 0.5], [2.0, -1.0], [-1.0, 0.25], [-0.5, -2.0], [0.75, 1.5], [-2.0, 1.0_f32]];
         let vectors = Array2::from(x.to_vec());
         let fit = |labels: &[u32], classes: usize| {
-            let data = Rows { vectors: vectors.view(), labels, classes, class_weights: None };
+            let data = Rows { vectors: vectors.view(), labels, classes, weights: None };
             Regression::fit(&data, 0.5, &NEVER).unwrap()
         };
         let two = fit(&[1, 1, 0, 0, 1, 0], 2);
@@ -408,7 +414,7 @@ mod tests {
             .map(|fold| [0, 1].map(|side| (0..120).filter(|row| (row / 3 % 4 == fold) == (side == 1)).collect()))
             .collect();
         let choose = |labels: &[u32]| {
-            let data = Rows { vectors: vectors.view(), labels, classes: 3, class_weights: None };
+            let data = Rows { vectors: vectors.view(), labels, classes: 3, weights: None };
             Regression::choose(&data, &splits, &NEVER).unwrap()
         };
         let right = |found: &Chosen, labels: &[u32]| {
@@ -431,7 +437,9 @@ mod tests {
     #[test]
     fn threads_do_not_change_a_bit() {
         let (vectors, labels) = drawn(700, 12, 3);
-        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, class_weights: Some(&[1.0, 2.0, 0.5]) };
+        let of_classes = |labels: &[u32], of: [f32; 3]| labels.iter().map(|&k| of[k as usize]).collect::<Vec<_>>();
+        let weights = of_classes(&labels, [1.0, 2.0, 0.5]);
+        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, weights: Some(&weights) };
         let of_threads = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| Regression::fit(&data, 10.0, &NEVER).unwrap())
@@ -442,15 +450,43 @@ mod tests {
         let again: Vec<usize> = (0..700).chain((0..700).filter(|&row| labels[row] == 1)).collect();
         let twice = vectors.select(Axis(0), &again);
         let labels: Vec<u32> = again.iter().map(|&row| labels[row]).collect();
-        let twice = Rows { vectors: twice.view(), labels: &labels, classes: 3, class_weights: Some(&[1.0, 1.0, 0.5]) };
+        let weights = of_classes(&labels, [1.0, 1.0, 0.5]);
+        let twice = Rows { vectors: twice.view(), labels: &labels, classes: 3, weights: Some(&weights) };
         let twice = Regression::fit(&twice, 10.0, &NEVER).unwrap();
         assert!(one.weight.iter().zip(&twice.weight).all(|(a, b)| (a - b).abs() < 1e-4));
+    }
+
+    /// C and the scale are chosen as if rows of weight 2 were there twice; weights of 1 change no bit.
+    #[test]
+    fn rows_are_chosen_by_as_often_as_they_count() {
+        let (vectors, labels) = drawn(90, 6, 3);
+        let split = |rows: usize, is_judged: &dyn Fn(usize) -> bool| {
+            let (judged, learned): (Vec<usize>, Vec<usize>) = (0..rows).partition(|&row| is_judged(row));
+            [learned, judged]
+        };
+        let choose = |vectors: &Array2<f32>, labels: &[u32], weights: Option<&[f32]>, splits: &[[Vec<usize>; 2]]| {
+            let data = Rows { vectors: vectors.view(), labels, classes: 3, weights };
+            Regression::choose(&data, splits, &NEVER).unwrap()
+        };
+        let weights: Vec<f32> = (0..90).map(|row| if row % 5 == 0 { 2.0 } else { 1.0 }).collect();
+        let again: Vec<usize> = (0..90).chain((0..90).filter(|row| row % 5 == 0)).collect();
+        let own: Vec<_> = (0..3).map(|fold| split(90, &|row| row % 3 == fold)).collect();
+        let of_again: Vec<_> = (0..3).map(|fold| split(again.len(), &|row| again[row] % 3 == fold)).collect();
+        let weighted = choose(&vectors, &labels, Some(&weights), &own);
+        let twice: Vec<u32> = again.iter().map(|&row| labels[row]).collect();
+        let twice = choose(&vectors.select(Axis(0), &again), &twice, None, &of_again);
+        assert_eq!(weighted.c, twice.c);
+        assert!((weighted.scale / twice.scale - 1.0).abs() < 0.01, "{} {}", weighted.scale, twice.scale);
+        let plain = choose(&vectors, &labels, None, &own);
+        let ones = choose(&vectors, &labels, Some(&[1.0; 90]), &own);
+        assert_eq!((plain.c, plain.scale, &plain.log_p), (ones.c, ones.scale, &ones.log_p));
+        assert!((plain.scale, &plain.log_p) != (weighted.scale, &weighted.log_p));
     }
 
     #[test]
     fn a_fit_ends_when_it_is_told_to() {
         let (vectors, labels) = drawn(60, 8, 3);
-        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, class_weights: None };
+        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, weights: None };
         let found = Regression::fit(&data, 1.0, &AtomicBool::new(true));
         assert!(matches!(found, Err(Error::Interrupted)));
     }

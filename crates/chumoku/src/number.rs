@@ -252,14 +252,15 @@ impl NumberBlend {
 
     /// Fits the blend on rows of log-odds with their numbers, and the margin by cross-conformal prediction (Vovk 2015; residuals
     /// divided by the predicted spread: Lei et al., "Distribution-free predictive inference for regression", 2018): each fifth of the
-    /// rows is judged by a blend of the other four. `ngrams` empty: one half alone.
+    /// rows is judged by a blend of the other four. `ngrams` empty: one half alone. The blend counts rows by their weights, if they
+    /// have any; the margin counts all alike.
     pub(crate) fn fit(
         scale: &NumberScale,
         attention: &[Vec<f32>],
         ngrams: &[Vec<f32>],
-        truth: &[Measured],
+        rows: (&[Measured], Option<&[f32]>),
     ) -> NumberBlend {
-        NumberBlend::fit_sure(scale, attention, ngrams, truth).0
+        NumberBlend::fit_sure(scale, attention, ngrams, rows).0
     }
 
     /// The same, and of each row how sure a blend of the others is of the nearest level, and whether that is the row's number.
@@ -267,7 +268,7 @@ impl NumberBlend {
         scale: &NumberScale,
         attention: &[Vec<f32>],
         ngrams: &[Vec<f32>],
-        truth: &[Measured],
+        (truth, weights): (&[Measured], Option<&[f32]>),
     ) -> (NumberBlend, Vec<(f32, bool)>) {
         let spread = scale.moments(&vec![1.0 / scale.values.len().max(1) as f64; scale.values.len()])[1];
         let floor = FLOOR * spread;
@@ -276,7 +277,8 @@ impl NumberBlend {
             let rows: Vec<usize> = (0..truth.len()).filter(|&row| is_in(row)).collect();
             let pick = |all: &[Vec<f32>]| rows.iter().filter_map(|&row| all.get(row).cloned()).collect::<Vec<_>>();
             let sets: Vec<Vec<u32>> = rows.iter().map(|&row| truth[row].above.clone()).collect();
-            let blend = LabelBlend::fit(&pick(attention), &pick(ngrams), &sets, labels);
+            let weights: Option<Vec<f32>> = weights.map(|weights| rows.iter().map(|&row| weights[row]).collect());
+            let blend = LabelBlend::fit(&pick(attention), &pick(ngrams), &sets, weights.as_deref(), labels);
             // Where to predict a label is no question here.
             let blend = LabelBlend { thresholds: vec![0.5; labels], ..blend };
             NumberBlend { scale: scale.clone(), blend, margin: None, floor }
@@ -430,7 +432,7 @@ mod tests {
     fn intervals_hold_as_many_as_they_promise() {
         let scale = NumberScale::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (z, truth) = rows(&scale, 1000, 1);
-        let blend = NumberBlend::fit(&scale, &z, &[], &truth);
+        let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None));
         blend.check(4).unwrap();
         let (z, truth) = rows(&scale, 10_000, 2);
         let estimates: Vec<Estimate> = z.iter().map(|z| blend.estimate(&blend.blend.probabilities(z, None))).collect();
@@ -440,7 +442,7 @@ mod tests {
             assert!(1.0 <= *low && low <= score && score <= high && *high <= 5.0, "{low} {score} {high}");
         }
         // Too few rows to promise anything: the whole range.
-        let few = NumberBlend::fit(&scale, &z[..8], &[], &truth[..8]);
+        let few = NumberBlend::fit(&scale, &z[..8], &[], (&truth[..8], None));
         assert_eq!(few.margin, None);
         let estimate = few.estimate(&few.blend.probabilities(&z[0], None));
         assert_eq!([estimate.low, estimate.high], [1.0, 5.0]);
@@ -453,8 +455,8 @@ mod tests {
         let (mut kept, mut answered, runs) = (0, 0, 100);
         for run in 0..runs {
             let (z, truth) = rows(&scale, 500, 1_000 + run);
-            let (blend, sure) = NumberBlend::fit_sure(&scale, &z, &[], &truth);
-            assert_eq!((sure.len(), blend.margin), (500, NumberBlend::fit(&scale, &z, &[], &truth).margin));
+            let (blend, sure) = NumberBlend::fit_sure(&scale, &z, &[], (&truth, None));
+            assert_eq!((sure.len(), blend.margin), (500, NumberBlend::fit(&scale, &z, &[], (&truth, None)).margin));
             let step = crate::Caution::fit(&sure, &[]).step(0.8).unwrap();
             let (z, truth) = rows(&scale, 4_000, 10_000 + run);
             let of_row = |(z, y): (&Vec<f32>, &Measured)| {
@@ -485,7 +487,7 @@ mod tests {
         let (mut judged, mut seen) = (0.0, 0.0);
         for stream in 0..40 {
             let (z, truth) = rows(&scale, 20, 100 + stream);
-            let blend = NumberBlend::fit(&scale, &z, &[], &truth);
+            let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None));
             let residual = |(z, y): (&Vec<f32>, &Measured)| {
                 let [score, spread] = blend.centre(&blend.blend.probabilities(z, None));
                 (y.number - score).abs() / spread

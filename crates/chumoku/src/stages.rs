@@ -3,6 +3,7 @@
 //! A command is in one stage at a time, the innermost of those that have begun. Stages are for what comes one after
 //! another, such as reading, cutting texts into tokens, and training steps; what many threads do at a time is one stage.
 
+use chumoku_kernels::system::processor_time;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ pub struct StageTime {
     pub times: u64,
     /// How long the command was in it.
     pub duration: Duration,
-    /// Processor time of the whole process meanwhile, to about a hundredth of a second; none where the system does not say.
+    /// Processor time of the whole process meanwhile; none where the system does not say.
     pub processor: Option<Duration>,
 }
 
@@ -141,17 +142,6 @@ impl Drop for Stage {
     }
 }
 
-/// Processor time that all threads of this process have taken, those that have ended included.
-fn processor_time() -> Option<Duration> {
-    /// Of a second: what Linux counts in, for whoever reads.
-    const TICK: Duration = Duration::from_millis(10);
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may hold anything: fields 14 and 15 of all, 12 and 13 of the rest.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
-    let mut ticks = || fields.next()?.parse::<u32>().ok();
-    Some(TICK * ticks()? + TICK * ticks()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +210,7 @@ mod tests {
             let _stage = super::begin(OUTER);
             std::thread::scope(|scope| [scope.spawn(busy), scope.spawn(busy)].map(|thread| thread.join().unwrap()));
         });
-        if cfg!(target_os = "linux") {
+        if processor_time().is_some() {
             let processor = found[1].processor.unwrap();
             assert!(processor >= 5 * TIME && processor <= clock() - begun, "{found:?}");
         }

@@ -206,7 +206,7 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
         "eval" => &[READING, THREADS, PICTURES, &[("--json", Alone), ("--errors", Out), PRECISION]],
         "predict" => &[READING, THREADS, PREDICT],
         "doctor" => &[READING, THREADS, DOCTOR],
-        "embed" => &[THREADS, EMBED],
+        "embed" => &[READING, THREADS, EMBED],
         "nearest" => &[READING, THREADS, NEAREST],
         "translate" => &[READING, THREADS, TRANSLATE],
         "generate" => &[THREADS, GENERATE],

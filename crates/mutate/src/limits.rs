@@ -2,9 +2,8 @@
 
 use crate::scenario::Scenario;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a run may take.
@@ -19,8 +18,18 @@ pub(crate) struct Limits<'a> {
 /// How many times as long a run may take that goes on telling of itself: thousands of rows or pictures do.
 const LONGEST: u32 = 6;
 
-/// The signal that a failpoint ends a run with.
-const SIGABRT: i32 = 6;
+/// Whether a failpoint ended the run.
+#[cfg(unix)]
+fn is_aborted(status: ExitStatus) -> bool {
+    const SIGABRT: i32 = 6;
+    std::os::unix::process::ExitStatusExt::signal(&status) == Some(SIGABRT)
+}
+
+/// Nothing runs without a shell and its limits: see `main`.
+#[cfg(not(unix))]
+fn is_aborted(_: ExitStatus) -> bool {
+    false
+}
 
 /// How a run ended.
 pub(crate) struct Ended {
@@ -83,7 +92,7 @@ impl Limits<'_> {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
-        if scenario.is_killed && status.signal() == Some(SIGABRT) {
+        if scenario.is_killed && is_aborted(status) {
             return Ended { code: Some(0), timed_out: false, stdout: Vec::new(), stderr: Vec::new() };
         }
         let read = |name: &str| fs::read(file(name)).unwrap_or_default();

@@ -89,6 +89,9 @@ struct Tally {
 }
 
 fn run(args: &Args) -> Result<bool, String> {
+    if cfg!(not(unix)) {
+        return Err("runs need a POSIX shell with `ulimit -v`; use Linux".into());
+    }
     let program = program(args)?;
     let folder = tempfile::tempdir().map_err(|error| format!("creating a temporary folder: {error}"))?;
     let limits = Limits { program: &program, timeout: Duration::from_secs(args.timeout), mebibytes: args.memory };

@@ -1,7 +1,7 @@
 //! The flags of `embed` and `nearest`.
 
-use super::values::{at_least_one, delimiter, from_one_to_1024};
-use super::{DataFormat, Header, Precision, Reading};
+use super::values::{at_least_one, from_one_to_1024};
+use super::{Precision, Reading};
 use crate::output::{OutputPath, file_or_standard_output};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -17,7 +17,9 @@ pub(crate) enum EmbeddingFormat {
     Safetensors,
 }
 
+// The form of vectors has the name `--format`.
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("format", |format| format.long("input-format")))]
 pub(crate) struct Embed {
     /// The folder of a pretrained encoder, as Hugging Face's libraries write it
     #[arg(value_name = "MODEL")]
@@ -28,32 +30,13 @@ pub(crate) struct Embed {
     /// A file whose rows become vectors, - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub(crate) input: Option<PathBuf>,
-    /// The column that holds the text: a name, or a number from 1
-    #[arg(long, value_name = "COL")]
-    text: Option<String>,
-    /// Take the first row as the names of the columns, or as data (default: as the rows look)
-    #[arg(long, value_enum, value_name = "WHETHER")]
-    header: Option<Header>,
-    /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252
-    #[arg(long, value_name = "NAME")]
-    encoding: Option<String>,
-    /// The format of what is read (default: recognised from name and content)
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    input_format: Option<DataFormat>,
-    /// Separator between the fields of a CSV file: one character, or tab
-    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
-    delimiter: Option<char>,
-    /// The sheet of an Excel workbook (default: the first that holds a table)
-    #[arg(long, value_name = "NAME")]
-    sheet: Option<String>,
-    /// Leave out rows that cannot be read or are empty, and count them
-    #[arg(long)]
-    skip_bad_rows: bool,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
     /// Stop at the first row that cannot be read, instead of leaving its vector empty
     #[arg(long, conflicts_with = "skip_bad_rows")]
     pub(crate) strict: bool,
     /// The form of the vectors (default: by the ending of --out, else jsonl)
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    #[arg(id = "vector_format", long = "format", value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<EmbeddingFormat>,
     /// A file for the vectors (default: standard output)
     #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
@@ -70,22 +53,6 @@ pub(crate) struct Embed {
     /// Threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
     pub(crate) threads: Option<usize>,
-}
-
-impl Embed {
-    /// How to read its file. (`--format` is that of the vectors here.)
-    pub(crate) fn reading(&self) -> Reading {
-        Reading {
-            text: self.text.clone(),
-            header: self.header,
-            encoding: self.encoding.clone(),
-            format: self.input_format,
-            delimiter: self.delimiter,
-            sheet: self.sheet.clone(),
-            skip_bad_rows: self.skip_bad_rows,
-            ..Reading::default()
-        }
-    }
 }
 
 #[derive(Debug, ClapArgs)]

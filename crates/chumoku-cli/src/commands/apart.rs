@@ -10,7 +10,7 @@ use super::written::{Answering, Answers, Form, Portion};
 use super::{explain, tagged};
 use crate::args::{Args, Command, Predict, Reading};
 use crate::{Usage, is_usage, one_line};
-use chumoku::data::{Beside, Columns, Format, Layout, Record, Records, is_conll};
+use chumoku::data::{Columns, FeatureSource, Format, Layout, Record, Records, is_conll};
 use chumoku::tr;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
@@ -330,8 +330,8 @@ fn layout_json(layout: &Layout) -> Value {
 
 fn columns_json(columns: &Columns) -> Value {
     let beside = columns.beside.iter().map(|of| match of {
-        Beside::Column(column) => json!(column),
-        Beside::Value(value) => json!(value),
+        FeatureSource::Column(column) => json!(column),
+        FeatureSource::Value(value) => json!(value),
     });
     json!({ "text": columns.text, "second": columns.second, "beside": beside.collect::<Value>() })
 }
@@ -350,8 +350,8 @@ fn parsed(mut part: Value) -> Option<Part> {
     };
     let place = |value: &Value| usize::try_from(value.as_u64()?).ok();
     let beside = columns["beside"].as_array()?.iter().map(|of| match of {
-        Value::String(value) => Some(Beside::Value(value.clone())),
-        other => place(other).map(Beside::Column),
+        Value::String(value) => Some(FeatureSource::Value(value.clone())),
+        other => place(other).map(FeatureSource::Column),
     });
     let beside = beside.collect::<Option<Vec<_>>>()?;
     let (text, second) = (place(&columns["text"])?, place(&columns["second"]));

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
     }
     match output {
         Some(path) => {
-            outputs.write(path, inputs()).map_err(chumoku::Error::from)?;
+            outputs.write(path, &inputs()).map_err(chumoku::Error::from)?;
             say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
         }
         None => say!(

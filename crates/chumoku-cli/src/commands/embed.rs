@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
     let mut options = EmbedOptions::default();
     options.prompt = args.prompt.as_deref();
     options.normalize = args.no_normalize.then_some(false);
-    let given = Given::of("embed", args.input.as_deref(), &args.texts, &args.reading(), false)?;
+    let given = Given::of("embed", args.input.as_deref(), &args.texts, &args.reading, false)?;
     let texts: Vec<String> = match given {
         Given::Rows(source) if format == EmbeddingFormat::Jsonl && out.is_none() => {
             let mut cut = 0;

@@ -78,7 +78,7 @@ use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Command, DataFormat, Header, Reading};
 use chumoku::data::{Format, ReadOptions};
-use chumoku::lang::is_harmful;
+use chumoku::lang::{harmless, is_harmful};
 use std::path::Path;
 
 /// Runs the command given.
@@ -179,8 +179,25 @@ fn model_name(folder: &Path) -> String {
     full.file_name().map_or_else(|| chumoku::tr!("model", "モデル"), |name| name.to_string_lossy().into_owned())
 }
 
-/// A word of a command line, in quotes where a shell needs them: `$'…'` with escapes where it would steer a terminal.
+/// A word of a command line, in quotes where the system's usual shell needs them.
 fn quoted(word: &str) -> String {
+    if cfg!(windows) { quoted_for_windows(word) } else { quoted_for_posix(word) }
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_alphanumeric() || "-_=./:,+@%".contains(letter)
+}
+
+/// For `cmd` and PowerShell, where a backslash parts folders and `"` quotes.
+fn quoted_for_windows(word: &str) -> String {
+    match !word.is_empty() && word.chars().all(|letter| letter == '\\' || is_plain(letter)) {
+        true => word.to_owned(),
+        false => format!("\"{}\"", harmless(word).replace('"', "\\\"")),
+    }
+}
+
+/// For POSIX shells: `$'…'` with escapes where a letter would steer a terminal.
+fn quoted_for_posix(word: &str) -> String {
     if word.contains(is_harmful) {
         let escaped = |c: char| match c {
             c if is_harmful(c) => format!("\\u{:04x}", u32::from(c)),
@@ -189,9 +206,25 @@ fn quoted(word: &str) -> String {
         };
         return format!("$'{}'", word.chars().map(escaped).collect::<String>());
     }
-    let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
+    match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_the_shell_of_the_system() {
+        let words = ["model", "my model", r"C:\models\a", "it's", "say \"x\"", "", "感想.csv"];
+        let posix = ["model", "'my model'", r"'C:\models\a'", r"'it'\''s'", "'say \"x\"'", "''", "感想.csv"];
+        let windows = ["model", "\"my model\"", r"C:\models\a", "\"it's\"", r#""say \"x\"""#, "\"\"", "感想.csv"];
+        assert_eq!(words.map(quoted_for_posix), posix);
+        assert_eq!(words.map(quoted_for_windows), windows);
+        assert_eq!(words.map(quoted), if cfg!(windows) { windows } else { posix });
+        assert_eq!(quoted_for_posix("a\u{1b}b"), r"$'a\u001bb'");
+        assert!(!quoted_for_windows("a\u{1b}b").contains('\u{1b}'));
     }
 }

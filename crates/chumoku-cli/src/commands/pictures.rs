@@ -3,6 +3,7 @@
 use crate::ExitCode;
 use crate::args::Pictures;
 use crate::output::OutputPath;
+use chumoku_kernels::system::enable_escape_sequences;
 use chumoku_view::{ColourDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
@@ -16,9 +17,17 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
     };
     let mut options = TerminalOptions::default();
     options.width = width;
-    options.colour = ColourDepth::detect(is_terminal, |name| std::env::var(name).ok());
+    options.colour = colours(is_terminal);
     options.lang = lang;
     options
+}
+
+/// The colours of standard output. Prepares a Windows console to show them.
+pub(super) fn colours(is_terminal: bool) -> ColourDepth {
+    match is_terminal && !enable_escape_sequences() {
+        true => ColourDepth::None,
+        false => ColourDepth::detect(is_terminal, |name| std::env::var(name).ok()),
+    }
 }
 
 impl Pictures {

@@ -66,7 +66,7 @@ fn key() -> anyhow::Result<Option<String>> {
 fn named(given: &Path) -> (String, PathBuf) {
     if let (Some((name, folder)), false) = (given.to_str().and_then(|text| text.split_once('=')), given.exists())
         && !name.is_empty()
-        && !name.contains('/')
+        && !name.contains(std::path::is_separator)
     {
         return (name.to_owned(), folder.into());
     }

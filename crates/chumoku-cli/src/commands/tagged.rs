@@ -138,9 +138,7 @@ impl Page<'_> {
 
 fn print<'a>(args: &Predict, rows: impl Iterator<Item = (&'a str, Vec<FoundSpan>)>) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
-    let env = |name: &str| std::env::var(name).ok();
-    let depth = chumoku_view::ColourDepth::detect(out.is_terminal(), env);
-    let has_colour = depth != chumoku_view::ColourDepth::None;
+    let has_colour = super::pictures::colours(out.is_terminal()) != chumoku_view::ColourDepth::None;
     for (text, spans) in rows {
         match args.json {
             true => writeln!(out, "{}", spanned(text, &spans))?,

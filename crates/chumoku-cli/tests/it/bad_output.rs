@@ -50,7 +50,9 @@ fn folders_that_cannot_be_made() {
     let place = Place::new();
     place.train_small("model", &[]);
     place.refuses(&["train", "reviews.csv", "--out", "reviews.csv/model"], &["reviews.csv/model", "Not a directory"]);
-    place.refuses(&["train", "reviews.csv", "--out", "/proc/model"], &["/proc/model", "creating the folder"]);
+    if cfg!(target_os = "linux") {
+        place.refuses(&["train", "reviews.csv", "--out", "/proc/model"], &["/proc/model", "creating the folder"]);
+    }
     let long = "x".repeat(300);
     place.refuses(&["train", "reviews.csv", "--out", &long], &["too long"]);
 }

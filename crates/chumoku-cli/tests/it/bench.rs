@@ -21,7 +21,7 @@ fn measured(args: &[&str]) -> Value {
     assert!(0.0 < min && min <= median && median <= max, "{report}");
     assert!(report["runs"].as_u64() >= Some(3), "{report}");
     assert!(report["kernel"].is_string() && report["isa"].is_string(), "{report}");
-    if cfg!(target_os = "linux") {
+    if cfg!(any(target_os = "linux", target_os = "macos", windows)) {
         assert!(report["peak_bytes"].is_u64(), "{report}");
     }
     report

@@ -34,7 +34,9 @@ fn plain(topic: &str) -> String {
 
 /// What the log of a run has of its best epoch on the validation rows.
 fn best(place: &Place, folder: &str, key: &str) -> f64 {
-    let best = format!("\"epoch\":{},", place.json(&format!("{folder}/metrics.json"))["best_epoch"]);
+    let metrics = place.json(&format!("{folder}/metrics.json"));
+    let best = metrics["best_epoch"].as_u64().or(metrics["epochs"].as_u64()).unwrap();
+    let best = format!("\"epoch\":{best},");
     let log = place.read(&format!("{folder}/log.jsonl"));
     let line = log.lines().find(|line| line.contains(&best) && line.contains(key)).unwrap();
     serde_json::from_str::<Value>(line).unwrap()[key].as_f64().unwrap()

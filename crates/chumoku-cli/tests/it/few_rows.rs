@@ -61,6 +61,12 @@ fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
     let found = metrics(&place, "one");
     let choice = &found["choice"];
     assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
+    // The report says the same, and calls no epoch the best where none was compared.
+    let report = place.run(&["info", "one", "--report"]).ok().stdout.replace('\n', " ");
+    for part in ["Chosen: the n-grams decide almost alone, by 5-fold", "after epoch 2, the last: no held-out rows"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    assert_eq!((&found["best_epoch"], &choice["epochs"]), (&Value::Null, &Value::Null), "{found}");
     // All rows judged, none but those of the test file was left out of training.
     let rows = |part: &str| found["rows"][part].as_u64().unwrap();
     assert_eq!(choice["rows"].as_u64(), Some(rows("train") + rows("valid")));
@@ -75,6 +81,8 @@ fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
     }
     let japanese = [&TRAIN[..], &["--out", "three", "--epochs", "1", "--lang", "ja"]].concat();
     let said = place.run(&japanese).ok().stdout;
+    let report = place.run(&["info", "three", "--report", "--lang", "ja"]).ok().stdout;
+    assert!(report.contains("選択: ほぼ n-gram だけで判断します") && report.contains("最後のエポック 1 "), "{report}");
     assert!(said.contains("交差検証") && said.contains("ほぼ n-gram だけで判断します"), "{said}");
 }
 
@@ -175,6 +183,13 @@ fn from_an_encoder_of_sentences_both_ways_are_tried() {
         assert_eq!(found["choice"]["accuracy"]["regression"], Value::Null);
         assert!(said.contains("fine-tuning") && !said.contains("regression"), "{said}");
     }
+    // Cross-validation chooses the epochs of a network from scratch where the caller does not.
+    place.run(&[&TRAIN[..], &["--out", "chosen"]].concat()).ok();
+    let (found, report) = (metrics(&place, "chosen"), place.run(&["info", "chosen", "--report"]).ok().stdout);
+    let chosen = found["choice"]["epochs"].as_u64().unwrap();
+    assert_eq!(found["epochs"], chosen);
+    let said = format!("after epoch {chosen}, the last: cross-validation chose {chosen}.");
+    assert!(report.contains(&said) && !report.contains(", the best."), "{report}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku-workspace-hack", &[]),
     ("chumoku-kernels", &[]),
     ("chumoku-nn", &["chumoku-kernels"]),
-    ("chumoku-text", &[]),
+    ("chumoku-text", &["chumoku-kernels"]),
     ("chumoku-ngrams", &["chumoku-kernels", "chumoku-nn", "chumoku-text"]),
     ("chumoku", &["chumoku-kernels", "chumoku-ngrams", "chumoku-nn", "chumoku-text"]),
     ("chumoku-view", &["chumoku-kernels", "chumoku"]),

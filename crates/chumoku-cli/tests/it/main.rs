@@ -54,6 +54,7 @@ mod reading;
 mod recurrent;
 mod replaced;
 mod reports;
+mod repository;
 mod score;
 mod serve;
 mod serve_page_in_browser;

@@ -88,6 +88,50 @@ fn no_command_writes_over_what_it_reads() {
     place.run(&["position", "--model", "model", "--json", "other/metrics.json"]).ok();
     // Two outputs under one name would leave one of them.
     place.refuses(&explain(&["--html", "page", "--json", "./page"]), &["page", "named for two files"]);
+    if cfg!(any(windows, target_os = "macos")) {
+        place.refuses(&explain(&["--html", "page", "--json", "PAGE"]), &["PAGE", "named for two files"]);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn standard_output_is_no_file_that_is_read() {
+    let place = place();
+    fs::hard_link(place.path("table.csv"), place.path("hard.csv")).unwrap();
+    let before = place.contents();
+    for command in [
+        "predict model --input table.csv >> table.csv",
+        "predict model --input table.csv --json >> hard.csv",
+        "embed bert --input table.csv >> table.csv",
+        "embed bert --input table.csv --format npy >> table.csv",
+        "nearest bert fine --corpus table.csv >> table.csv",
+        "eval model table.csv >> table.csv",
+        "doctor table.csv >> table.csv",
+        "explain model --faithfulness table.csv >> table.csv",
+        "compare table.csv >> table.csv",
+        "train table.csv --out new >> table.csv",
+        "train reviews.csv --test table.csv --out new >> table.csv",
+        "train reviews.csv --hierarchy table.csv --out new >> table.csv",
+        "attend in.safetensors >> in.safetensors",
+        "check example.json >> example.json",
+        "join shard >> shard",
+        #[cfg(target_os = "linux")]
+        "predict model < table.csv >> table.csv",
+    ] {
+        let run = place.shell(&format!("chumoku {command}"));
+        assert_eq!(run.code, 2, "{command}: {run:#?}");
+        run.has_one_error(&["input file is output file"]);
+        assert_eq!(place.contents(), before, "{command}");
+    }
+    // A shell has emptied the file before the command begins, which says why there is nothing to read.
+    fs::copy(place.path("table.csv"), place.path("emptied.csv")).unwrap();
+    let run = place.shell("chumoku predict model --input emptied.csv --lang ja > emptied.csv");
+    run.has_one_error(&["emptied.csv", "標準出力"]);
+    // Other files take the output, in the folder of the model too.
+    for _ in 0..2 {
+        place.shell("chumoku predict model --input table.csv >> model/answers.csv").ok();
+        place.shell("chumoku eval model table.csv >> scores.txt").ok();
+    }
 }
 
 #[test]
@@ -164,9 +208,12 @@ fn a_dash_is_standard_output_or_refused() {
     assert!(place.path("-").exists());
 }
 
+/// The variables that name the folder of temporary files, on Unix and on Windows.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
 /// Runs a command that finds no place for temporary files.
 fn without_temporary_folder(place: &Place, args: &[&str]) -> Run {
-    Run::of(place.command(args).env("TMPDIR", place.path("nowhere")).output().unwrap())
+    Run::of(place.command(args).envs(TEMPORARY.map(|name| (name, place.path("nowhere")))).output().unwrap())
 }
 
 /// The work folders in a folder.
@@ -216,7 +263,7 @@ fn what_a_kill_leaves_is_removed_by_the_next_run() {
     let mut left = Vec::new();
     for _ in 0..2 {
         let mut command = place.command(&["compare", "reviews.csv", "--svg", "pictures/x.svg", "--epochs", "1"]);
-        command.env("TMPDIR", place.path("nowhere")).env(VARIABLE, "step:1=abort");
+        command.envs(TEMPORARY.map(|name| (name, place.path("nowhere")))).env(VARIABLE, "step:1=abort");
         assert_eq!(Run::of(command.output().unwrap()).code, -1);
         left.extend(work_folders(&place, "pictures"));
     }

@@ -130,9 +130,54 @@ fn several_training_files_are_read_in_the_order_given() {
         of(&[["ganz neu und gut".into(), "ham".into()], ["ganz alt und dumm".into(), "spam".into()]]),
     );
     place.run(&["train", "new.csv", "--from", "parts", "--out", "further"]).ok();
+    // They are inputs that no flag names.
+    #[cfg(unix)]
+    {
+        let before = place.contents();
+        let run = place.shell("chumoku train new.csv --from parts --out again >> b.csv");
+        assert_eq!(run.code, 2, "{run:#?}");
+        run.has_one_error(&["b.csv: input file is output file"]);
+        assert_eq!(place.contents(), before);
+    }
     place.write("d.csv", table("text,kind", &all[..9], |[text, label]| format!("{text},{label}")));
     place.refuses(&["train", "a.csv", "d.csv"], &["d.csv", "expected the columns of a.csv", "“kind”"]);
     place.refuses(&["train", "a.csv", "missing.csv"], &["missing.csv"]);
+}
+
+#[test]
+fn messages_name_the_one_of_several_training_files_that_they_mean() {
+    let place = Place::new();
+    let all = rows(60);
+    let of = |rows: &[[String; 2]]| table("text,label", rows, |[text, label]| format!("{text},{label}"));
+    place.write("a.csv", of(&all[..30]));
+    place.write("test.csv", of(&all[40..50]));
+    let with_row = |name: &str, row: &str| place.write(name, of(&all[30..40]) + row + "\n" + &of(&all[40..])[11..]);
+    // Line 12 is behind the header and ten rows.
+    with_row("empty.csv", "some text,");
+    place.refuses(&["train", "a.csv", "empty.csv", "--out", "x"], &["error: empty.csv:12", "--skip-bad-rows"]);
+    with_row("path.csv", "some text,spam//more");
+    place.refuses(
+        &["train", "a.csv", "path.csv", "--hierarchy", "/", "--out", "x"],
+        &["error: path.csv:12", "spam//more"],
+    );
+    place.write("tree.csv", "child,parent\nham,mail\nspam,mail\nmail,\n");
+    with_row("child.csv", "some text,other");
+    let tree = ["train", "a.csv", "child.csv", "--hierarchy", "tree.csv", "--out", "x"];
+    place.refuses(&tree, &["error: child.csv:12", "“other”", "tree.csv"]);
+    // Rows that are in the test file too.
+    with_row("b.csv", "some text,ham");
+    let files = ["train", "a.csv", "b.csv", "--test", "test.csv"];
+    let run = place.run(&[&files[..], &NGRAMS[..]].concat()).ok();
+    assert!(run.stderr.contains("(b.csv:13 and test.csv:2)"), "{run:#?}");
+    // Spans that end within a word.
+    let spans = |word: &str, end: usize| {
+        let row = |i: usize| format!("{{\"text\": \"{word} {i}\", \"spans\": [[0, {end}, \"x\"]]}}\n");
+        (0..12).map(row).collect::<String>()
+    };
+    place.write("one.jsonl", spans("whole", 5));
+    place.write("two.jsonl", spans("whole", 4));
+    let run = place.run(&["train", "one.jsonl", "two.jsonl", "--task", "tag", "--out", "tags"]).ok();
+    assert!(run.stderr.contains("“whol” (two.jsonl:1, 0 to 4)"), "{run:#?}");
 }
 
 #[test]
@@ -144,6 +189,14 @@ fn what_is_open_stops_with_the_flags_that_decide() {
         format!("{text},{},{},{},{label}", n % 2, n / 2 % 2, n / 4 % 2)
     });
     place.write("a.csv", flags);
+    let goods = table("review,product,price", &all, |[text, label]| {
+        let n = text.bytes().map(usize::from).sum::<usize>();
+        format!("{text},{label},{}.{:02}", n % 97, n % 89)
+    });
+    place.write("goods.csv", goods);
+    place.refuses(&["train", "goods.csv"], &["goods.csv: choosing the label", "“product”", "“price”", "--label"]);
+    place.refuses(&["doctor", "goods.csv"], &["“product”", "“price”", "--label"]);
+    place.run(&["train", "goods.csv", "--label", "product", "--model", "ngrams", "--out", "product"]).ok();
     let words = ["a.csv: choosing what to predict", "--label queue", "--labels urgent,billing,refund"];
     place.refuses(&["train", "a.csv"], &words);
     place.run(&[&["train", "a.csv", "--label", "queue"], &NGRAMS[..]].concat()).ok();

@@ -452,7 +452,6 @@ fn what_cannot_be_traced_is_said() {
     );
 }
 
-#[cfg(unix)]
 #[test]
 fn merges_end_with_the_tokens_that_a_trace_of_attention_has() {
     let place = Place::new();
@@ -474,6 +473,7 @@ fn merges_end_with_the_tokens_that_a_trace_of_attention_has() {
     place.refuses(&[&args[..], &["--format", "xlsx"]].concat(), &["--format"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn what_is_written_to_stays_what_it_is() {
     use std::os::unix::fs::{PermissionsExt, symlink};

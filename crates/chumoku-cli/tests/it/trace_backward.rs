@@ -151,7 +151,7 @@ fn gradients_of_a_classifier_are_those_of_training() {
         let ids = ids(&place, "films/tokenizer.json", &trace["tokens"]);
         let offsets = Offsets::of_lengths([ids.len()]);
         let loss = |p: &Params<f64>, grads: &mut Params<f64>| {
-            let options = CrossEntropy { label_smoothing: 0.0, class_weights: None };
+            let options = CrossEntropy { label_smoothing: 0.0, class_weights: None, row_weights: None };
             network.loss(p, (&ids, &offsets), &[class as u32], &options, Mode::Eval, grads).unwrap()
         };
         let own = Model { layout: network.layout(), params: exactly(model.params(), network.layout()), loss: &loss };

@@ -247,14 +247,18 @@ fn kernel_of(cols: usize, depth: usize, precision: Precision) -> Kernel {
 /// Packs `b` for products at a level of precision, by the instruction set in force.
 fn pack_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
     let kernel = kernel_of(b.cols, b.rows, precision);
-    let (mut form, mut panels) = (Form::F32, Aligned::new());
-    match kernel {
+    let mut panels = Aligned::new();
+    let form = match kernel {
         #[cfg(target_arch = "x86_64")]
-        Kernel::Blocks(bf16, precision) => tiles::pack_b(bf16, b, precision, &mut panels),
-        Kernel::Vectors { .. } => {
-            form = Form::of(b.data);
-            vectors::pack_b_as(form, b, &mut panels);
+        Kernel::Blocks(bf16, precision) => {
+            tiles::pack_b(bf16, b, precision, &mut panels);
+            Form::F32
         }
-    }
+        Kernel::Vectors { .. } => {
+            let form = Form::of(b.data);
+            vectors::pack_b_as(form, b, &mut panels);
+            form
+        }
+    };
     PackedMatrix { kernel, shape: (b.rows, b.cols), form, panels }
 }

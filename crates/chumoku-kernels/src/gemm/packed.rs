@@ -1,6 +1,8 @@
 //! Second operands that are packed once and multiplied with many times.
 
-use super::matrix::{MatRef, Precision};
+use super::matrix::MatRef;
+#[cfg(target_arch = "x86_64")]
+use super::matrix::Precision;
 use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::bf16::Bf16;

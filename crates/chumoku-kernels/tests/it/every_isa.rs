@@ -499,25 +499,84 @@ fn cross_entropy_of_every_size() {
             let logits: Vec<f32> = random.numbers(rows * classes).iter().map(|x| 8.0 * x).collect();
             let labels: Vec<u32> = (0..rows).map(|_| random.below(classes) as u32).collect();
             let weights: Vec<f32> = random.numbers(classes).iter().map(|x| x.abs() + 0.1).collect();
-            let (logits64, weights64) = (wide(&logits), wide(&weights));
+            // Every third row has no part in the loss.
+            let of_row = |(row, x): (usize, f32)| if row % 3 == 2 { 0.0 } else { x.abs() + 0.1 };
+            let row_weights: Vec<f32> = random.numbers(rows).into_iter().enumerate().map(of_row).collect();
+            let (logits64, weights64, row_weights64) = (wide(&logits), wide(&weights), wide(&row_weights));
             for (smoothing, weighted) in [(0.0, false), (0.1, false), (0.1, true), (1.0, true)] {
-                let options =
-                    CrossEntropy { label_smoothing: smoothing as f32, class_weights: weighted.then_some(&weights[..]) };
-                let options64 =
-                    CrossEntropy { label_smoothing: smoothing, class_weights: weighted.then_some(&weights64[..]) };
+                let is_row_weighted = smoothing > 0.0;
+                let options = CrossEntropy {
+                    label_smoothing: smoothing as f32,
+                    class_weights: weighted.then_some(&weights[..]),
+                    row_weights: is_row_weighted.then_some(&row_weights[..]),
+                };
+                let options64 = CrossEntropy {
+                    label_smoothing: smoothing,
+                    class_weights: weighted.then_some(&weights64[..]),
+                    row_weights: is_row_weighted.then_some(&row_weights64[..]),
+                };
                 let mut d = Guarded::new(logits.len());
                 let mut d64 = vec![f64::NAN; logits.len()];
                 let loss = cross_entropy(&logits, &labels, &options, d.inner()).unwrap();
                 let loss64 = cross_entropy(&logits64, &labels, &options64, &mut d64).unwrap();
                 let at = format!("{isa} {rows}x{classes} {smoothing} {weighted}");
+                // Weights of 1 change no bit.
+                let ones = vec![1.0; rows];
+                let [plain, of_ones] = [None, Some(&ones[..])].map(|row_weights| {
+                    let mut d = vec![f32::NAN; logits.len()];
+                    let loss = cross_entropy(&logits, &labels, &CrossEntropy { row_weights, ..options }, &mut d);
+                    (loss.unwrap().to_bits(), d.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+                });
+                assert!(plain == of_ones, "{at}");
                 compare(&at, &[loss], &[loss64], Tolerance { relative: 1e-5, absolute: 1e-6 }).unwrap();
                 compare(&at, &d.take(), &d64, Tolerance { relative: 1e-5, absolute: 1e-7 }).unwrap();
             }
         }
         // A logit that is NaN shows.
-        let (mut d, options) = ([0.0f32; 4], CrossEntropy { label_smoothing: 0.1f32, class_weights: None });
+        let options = CrossEntropy { label_smoothing: 0.1f32, class_weights: None, row_weights: None };
+        let mut d = [0.0f32; 4];
         assert!(cross_entropy(&[0.0, f32::NAN, 1.0, 2.0], &[0, 1], &options, &mut d).unwrap().is_nan(), "{isa}");
     });
+}
+
+/// The weighted mean of the rows' own losses; the gradient is that of differences.
+#[test]
+fn cross_entropy_counts_rows_by_their_weights() {
+    let logits = [0.3, -1.2, 0.8, 2.0, 0.1, -0.4, 0.0, 0.5, 1.5];
+    let (labels, class_weights, row_weights) = ([2, 0, 1], [0.5, 1.0, 2.0], [3.0, 0.0, 0.25]);
+    let loss = |logits: &[f64], row_weights: &[f64]| {
+        let class_weights = Some(&class_weights[..]);
+        let options = CrossEntropy { label_smoothing: 0.1, class_weights, row_weights: Some(row_weights) };
+        let mut d = vec![f64::NAN; logits.len()];
+        (cross_entropy(logits, &labels, &options, &mut d).unwrap(), d)
+    };
+    let (found, gradient) = loss(&logits, &row_weights);
+    // A row alone: its loss over the weight of its class.
+    let [first, second, third] =
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(|alone| loss(&logits, &alone).0);
+    let expected = (3.0 * 2.0 * first + 0.25 * 1.0 * third) / (3.0 * 2.0 + 0.25 * 1.0);
+    assert!((found - expected).abs() < 1e-12 && second > 0.0, "{found} {expected}");
+    assert_eq!(gradient[3..6], [0.0; 3]);
+    for (at, &d) in gradient.iter().enumerate() {
+        let moved = |by: f64| {
+            let mut logits = logits;
+            logits[at] += by;
+            loss(&logits, &row_weights).0
+        };
+        let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+        assert!((d - difference).abs() < 1e-9, "{at}: {d} {difference}");
+    }
+    // A row of weight 2 is the row twice.
+    let twice = [&logits[..3], &logits[..]].concat();
+    let options = CrossEntropy { label_smoothing: 0.1, class_weights: Some(&class_weights[..]), row_weights: None };
+    let mut d = vec![f64::NAN; twice.len()];
+    let repeated = cross_entropy(&twice, &[2, 2, 0, 1], &options, &mut d).unwrap();
+    assert!((loss(&logits, &[2.0, 1.0, 1.0]).0 - repeated).abs() < 1e-12);
+    for wrong in [&[1.0, 1.0][..], &[1.0, -1.0, 1.0], &[0.0, 0.0, 0.0], &[1.0, f64::INFINITY, 1.0]] {
+        let options = CrossEntropy { row_weights: Some(wrong), ..options };
+        let problem = cross_entropy(&logits, &labels, &options, &mut d[..9]).unwrap_err().to_string();
+        assert!(problem.contains("row_weights"), "{problem}");
+    }
 }
 
 /// Every 9973rd f32 of all, or every 1999th where tests are exhaustive.

@@ -14,12 +14,12 @@ const FEW: f64 = 0.1;
 const STEPS: usize = 10;
 const LEAST_STEP: usize = 5;
 
-/// What was learnt of a column.
+/// A feature column as it is read, and notes on it.
 #[derive(Debug, Default)]
-pub struct Learnt {
+pub struct ColumnFit {
     /// None if it is of no use.
     pub column: Option<SideColumn>,
-    /// What must be said of it.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct Unclear {
 }
 
 /// Learns a column from its fields in the training rows.
-pub fn learn(asked: &Asked, cells: &[&str]) -> Result<Learnt, Unclear> {
+pub fn learn(asked: &Asked, cells: &[&str]) -> Result<ColumnFit, Unclear> {
     let filled: Vec<&str> = cells.iter().copied().filter(|cell| !is_missing(cell)).collect();
     let wanted = asked.kind.as_deref();
     if wanted != Some("category") {
@@ -82,15 +82,15 @@ pub fn learn(asked: &Asked, cells: &[&str]) -> Result<Learnt, Unclear> {
     Ok(of_categories(asked, cells))
 }
 
-fn with(column: SideColumn, notes: &mut Vec<String>) -> Learnt {
-    Learnt { column: Some(column), notes: std::mem::take(notes) }
+fn with(column: SideColumn, notes: &mut Vec<String>) -> ColumnFit {
+    ColumnFit { column: Some(column), notes: std::mem::take(notes) }
 }
 
 /// A column that nothing can be learnt from, and why.
-fn no_use(asked: &Asked, why: &str) -> Learnt {
+fn no_use(asked: &Asked, why: &str) -> ColumnFit {
     let name = quoted(&asked.name);
     let note = tr!("column {name} is of no use and is left out: {why}", "列{name}は役に立たないため使いません: {why}");
-    Learnt { column: None, notes: vec![note] }
+    ColumnFit { column: None, notes: vec![note] }
 }
 
 /// Says which values are none of the kind, if they are few.
@@ -248,7 +248,7 @@ fn of_dates(asked: &Asked, filled: &[&str], day_first: bool) -> Option<SideColum
     Some(SideColumn { name: asked.name.clone(), kind: SideKind::Date { mean, deviation, day_first, hours } })
 }
 
-fn of_categories(asked: &Asked, cells: &[&str]) -> Learnt {
+fn of_categories(asked: &Asked, cells: &[&str]) -> ColumnFit {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let filled = cells.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty());
     filled.clone().for_each(|cell| *counts.entry(cell).or_default() += 1);
@@ -281,5 +281,5 @@ fn of_categories(asked: &Asked, cells: &[&str]) -> Learnt {
             "列{name}: {different} 種の値のうち {once} 種は学習データに 1 回しか現れず、「その他」として扱います"
         ));
     }
-    Learnt { column: Some(SideColumn { name: asked.name.clone(), kind: SideKind::Category { values } }), notes }
+    ColumnFit { column: Some(SideColumn { name: asked.name.clone(), kind: SideKind::Category { values } }), notes }
 }

@@ -250,6 +250,45 @@ fn two_classes_as_one_output_or_two_agree() {
     }
 }
 
+/// A row of weight k gives the solution of the row k times, as exactly as the solver solves.
+#[test]
+fn a_weight_is_how_often_a_row_is_there() {
+    let (x, plain) = random_columns(50, 30, 4);
+    let labels: Vec<Vec<u32>> = noise(5).take(50).map(|n| vec![(n % 3) as u32]).collect();
+    let row_weights: Vec<f32> = noise(6).take(50).map(|n| (n % 4) as f32).collect();
+    let again: Vec<usize> = (0..50).flat_map(|row| vec![row; row_weights[row] as usize]).collect();
+    let (mut starts, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
+    let value = |row: usize, column: usize| plain[row][column] as f32;
+    for column in 0..30 {
+        for (row, &of) in again.iter().enumerate().filter(|(_, of)| value(**of, column) != 0.0) {
+            indices.push(row as u32);
+            values.push(value(of, column));
+        }
+        starts.push(indices.len());
+    }
+    let repeated = Columns::new(starts, indices, values, again.len());
+    let of_again: Vec<Vec<u32>> = again.iter().map(|&row| labels[row].clone()).collect();
+    let prior = [-0.3, 0.2, -1.0];
+    let stop = Stop { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
+    for is_set in [false, true] {
+        let solve = |x: &Columns, labels: &[Vec<u32>], row_weights: &[f32]| {
+            let labels = numbers_of(labels);
+            let problem = Problem { x, labels: &labels, is_set, row_weights, outputs: 3, prior: &prior };
+            let mut at = problem.start();
+            Solver::new(&problem).fit(&mut at, 2.0, &stop);
+            (problem.weights(&at), problem.objective(&at, 2.0))
+        };
+        let (weighted, value) = solve(&x, &labels, &row_weights);
+        let (twice, value_of_twice) = solve(&repeated, &of_again, &vec![1.0; again.len()]);
+        assert!((value - value_of_twice).abs() < 1e-4 * value, "{value} {value_of_twice}");
+        for (weighted, twice) in weighted.iter().zip(&twice) {
+            assert!((weighted - twice).abs() < 2e-3 * (1.0 + twice.abs()), "{weighted} {twice}");
+        }
+        let (plain, _) = solve(&x, &labels, &[1.0; 50]);
+        assert!(plain.iter().zip(&weighted).any(|(a, b)| (a - b).abs() > 0.05));
+    }
+}
+
 /// Labels that do not exclude each other are as many problems of two classes: solved together, each has its own solution.
 #[test]
 fn labels_are_problems_of_their_own() {

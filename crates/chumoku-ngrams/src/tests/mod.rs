@@ -46,7 +46,7 @@ fn train(data: &NgramData<'_>, config: &NgramConfig) -> Result<NgramModel, Ngram
 }
 
 fn data<'a>(texts: &'a [&'a str], labels: &'a [u32], num_classes: usize) -> NgramData<'a> {
-    NgramData { texts, labels, num_classes, valid: None, class_weights: None }
+    NgramData { texts, labels, num_classes, valid: None, weights: None, valid_weights: None }
 }
 
 fn bits(model: &NgramModel) -> (Vec<i64>, Vec<Vec<u32>>) {
@@ -98,11 +98,11 @@ fn what_was_found_leads_to_the_same_model() {
         let from = |data: &NgramData<'_>, config: &NgramConfig, found| {
             NgramModel::train_from(data, config, found, &AtomicBool::new(false), &|_| ()).unwrap()
         };
-        let (model, found) = from(&chosen, &config, Found::default());
+        let (model, found) = from(&chosen, &config, WarmStart::default());
         let config = config_of(model.report().unwrap().c);
-        let mut without_texts = from(&chosen, &config, Found::default()).1;
+        let mut without_texts = from(&chosen, &config, WarmStart::default()).1;
         without_texts.forget_texts();
-        let fresh = from(&all, &config, Found::default()).0;
+        let fresh = from(&all, &config, WarmStart::default()).0;
         for found in [found, without_texts] {
             let warm = from(&all, &config, found).0;
             assert_eq!(bits(&warm).0, bits(&fresh).0);
@@ -241,10 +241,44 @@ fn a_heavier_class_is_likelier() {
     let texts = ["a b", "a c", "a d", "b d"];
     let labels = [0, 1, 0, 1];
     let plain = train(&data(&texts, &labels, 2), &NgramConfig::default()).unwrap().logits("a");
-    let class_weights = Some(&[1.0, 5.0][..]);
-    let heavy = NgramData { class_weights, ..data(&texts, &labels, 2) };
+    let weights = Some(&[1.0, 5.0, 1.0, 5.0][..]);
+    let heavy = NgramData { weights, ..data(&texts, &labels, 2) };
     let heavy = train(&heavy, &NgramConfig::default()).unwrap().logits("a");
     assert!(heavy[1] - heavy[0] > plain[1] - plain[0] + 0.1, "{plain:?} {heavy:?}");
+}
+
+/// The same features, so that models differ by how rows count alone: `idf` and relevance follow from all texts.
+#[test]
+fn a_text_of_weight_0_has_no_part_in_the_loss() {
+    let (texts, labels) = sentences(120, 3);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let (valid, train_texts) = texts.split_at(40);
+    let (valid_labels, train_labels) = labels.split_at(40);
+    let mut weights: Vec<f32> = (0..80).map(|row| if row % 3 == 0 { 0.0 } else { 1.5 }).collect();
+    let (mut valid_weights, ones) = (vec![1.0; 40], vec![1.0; 80]);
+    valid_weights[..10].fill(0.0);
+    let config = NgramConfig { tolerance: 1e-6, ..NgramConfig::default() };
+    let with = |labels: &[u32], valid_labels: &[u32], weights: Option<&[f32]>, valid_weights: Option<&[f32]>| {
+        let valid = Some((valid, valid_labels));
+        let data = NgramData { valid, weights, valid_weights, ..data(train_texts, labels, 3) };
+        train(&data, &NgramConfig { relevance: 0.0, ..config.clone() }).unwrap()
+    };
+    // Weights of 1 change no bit.
+    let plain = with(train_labels, valid_labels, None, None);
+    let same = with(train_labels, valid_labels, Some(&ones), Some(&ones[..40]));
+    assert_eq!(bits(&plain), bits(&same));
+    assert_eq!(plain.report(), same.report());
+    // Labels of texts of weight 0 do not matter.
+    let weighted = with(train_labels, valid_labels, Some(&weights), Some(&valid_weights));
+    let wrong: Vec<u32> = (0..80).map(|row| (train_labels[row] + u32::from(row % 3 == 0)) % 3).collect();
+    let wrong_valid: Vec<u32> = (0..40).map(|row| (valid_labels[row] + u32::from(row < 10)) % 3).collect();
+    let other = with(&wrong, &wrong_valid, Some(&weights), Some(&valid_weights));
+    let loss = |model: &NgramModel| model.report().unwrap().valid_loss.unwrap();
+    assert_eq!((bits(&weighted), loss(&weighted)), (bits(&other), loss(&other)));
+    assert!(bits(&weighted) != bits(&plain) && loss(&weighted) != loss(&plain));
+    // With a weight they do.
+    weights.fill(1.5);
+    assert!(bits(&with(&wrong, valid_labels, Some(&weights), None)) != bits(&weighted));
 }
 
 #[test]
@@ -268,10 +302,17 @@ fn what_does_not_fit_is_refused() {
     let label = NgramError::Label { row: 1, label: 2, classes: 2 };
     assert_eq!(train(&data(&texts, &[0, 2], 2), &config).unwrap_err(), label);
     assert_eq!(train(&data(&texts, &[0, 0], 1), &config).unwrap_err(), NgramError::Classes { got: 1 });
-    for weights in [&[1.0][..], &[1.0, -1.0], &[f32::NAN, 1.0], &[0.0, 0.0]] {
-        let data = NgramData { class_weights: Some(weights), ..data(&texts, &[0, 1], 2) };
-        assert!(matches!(train(&data, &config), Err(NgramError::ClassWeights { .. })), "{weights:?}");
+    for (weights, bad) in [(&[1.0][..], None), (&[1.0, -1.0], Some(1)), (&[f32::NAN, 1.0], Some(0))] {
+        let data = data(&texts, &[0, 1], 2);
+        let of_valid = NgramData { valid: Some((&texts, &[0, 1])), valid_weights: Some(weights), ..data };
+        for data in [NgramData { weights: Some(weights), ..data }, of_valid] {
+            let found = train(&data, &config).unwrap_err();
+            let NgramError::Weights { texts: 2, weights: got, bad: found } = found else { panic!("{found}") };
+            assert_eq!((got, found.map(|(row, _)| row)), (weights.len(), bad));
+        }
     }
+    let nothing = NgramData { weights: Some(&[0.0, 0.0]), ..data(&texts, &[0, 1], 2) };
+    assert_eq!(train(&nothing, &config).unwrap_err(), NgramError::NoWeight);
     let many = train(&data(&texts, &[0, 1], 1 << 40), &config).unwrap_err();
     assert!(matches!(&many, NgramError::Memory { texts: 2, classes, .. } if *classes == 1 << 40), "{many}");
     for c_grid in [vec![], vec![4.0, 1.0], vec![0.0], vec![f32::NAN]] {

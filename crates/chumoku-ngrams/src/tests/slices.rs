@@ -102,7 +102,7 @@ fn training_by_slices_finds_the_same_model() {
     let (texts, labels) = (&texts[..1_000], &labels[..1_000]);
     let config = NgramConfig::default();
     assert!(bits_of_slices(Amount::of(texts, &config.scheme, 2).ngrams) > 0);
-    let data = NgramData { texts, labels, num_classes: 2, valid: Some(valid), class_weights: None };
+    let data = NgramData { texts, labels, num_classes: 2, valid: Some(valid), weights: None, valid_weights: None };
     let model = NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {}).unwrap();
     let features = plain_frequencies(texts, model.scheme()).values().filter(|&&texts| texts > 1).count();
     assert_eq!(model.num_features(), features);

@@ -117,7 +117,7 @@ impl Embedding {
             let (what, expected) = ("embedding: labels", x.nrows().max(1));
             return Err(chumoku_kernels::Error::Length { what, expected, found: labels.len() }.into());
         }
-        let options = CrossEntropy { label_smoothing, class_weights: None };
+        let options = CrossEntropy { label_smoothing, class_weights: None, row_weights: None };
         let x = packed(x);
         let mut dx = zeros(if grads.is_some() { x.dim() } else { (0, self.width) });
         let mut loss = 0.0;

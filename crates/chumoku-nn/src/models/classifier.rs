@@ -10,7 +10,7 @@ use crate::layers::{
 };
 use crate::params::{Builder, Layout, Params};
 use chumoku_kernels::parallel::in_pool;
-use chumoku_kernels::{Cell, CrossEntropy, Error as KernelError, Real, cross_entropy};
+use chumoku_kernels::{Cell, CrossEntropy, Error as KernelError, Real, check_row_weights, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -237,21 +237,26 @@ impl Classifier {
     /// The mean over sequences of the loss of their labels, which do not exclude each other, and its gradient, which is added
     /// to `grads` if it is finite: `−Σ_k (y_k ln p_k + (1 − y_k) ln(1 − p_k))` with `p = 1 / (1 + e⁻ᶻ)` of each logit.
     ///
+    /// Sequences count as their `weights` say, or all alike: the mean is `Σ_i r_i loss_i / Σ_i r_i`. Weights of 1 give the
+    /// same bits as none.
+    ///
     /// # Shapes
-    /// `ids` (tokens,) in the sequences of `offsets`; for each sequence its labels, ascending.
+    /// `ids` (tokens,) in the sequences of `offsets`; for each sequence its labels, ascending; `weights` (sequences,).
     ///
     /// # Errors
-    /// If there are no sequences, an id, a label or a length is beyond the model's, or the shapes do not fit.
+    /// If there are no sequences, an id, a label or a length is beyond the model's, the weights are negative, not finite or all
+    /// 0, or the shapes do not fit.
     pub fn loss_of_labels<T: Real>(
         &self,
         p: &Params<T>,
         (ids, offsets): (&[u32], &Offsets),
-        labels: &[Vec<u32>],
+        (labels, weights): (&[Vec<u32>], Option<&[T]>),
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<T> {
         let (logits, cache) = self.forward(p, ids, offsets, mode)?;
         let (rows, classes) = logits.dim();
+        let weight = |row: usize| weights.map_or(1.0, |weights| weights[row].to_f64());
         if labels.len() != rows || rows == 0 {
             let (expected, found) = (rows.max(1), labels.len());
             return Err(KernelError::Length { what: "classifier: labels", expected, found }.into());
@@ -260,17 +265,23 @@ impl Classifier {
             let problem = format!("expected labels below {classes}, got {label}");
             return Err(KernelError::Value { what: "classifier: labels", problem }.into());
         }
+        check_row_weights("classifier: weights", weights, rows)?;
+        let all: f64 = (0..rows).map(weight).sum();
         let mut loss = 0.0;
-        let mut d_logits = logits.mapv(|z| T::of(1.0 / ((1.0 + (-z.to_f64()).exp()) * rows as f64)));
+        let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
         for (row, labels) in labels.iter().enumerate() {
+            let (weight, z) = (weight(row), logits.row(row));
+            let divisor = all / weight;
+            let mut d = d_logits.row_mut(row);
+            d.iter_mut().zip(&z).for_each(|(d, z)| *d = T::of(1.0 / ((1.0 + (-z.to_f64()).exp()) * divisor)));
             let absent = |z: &T| z.to_f64().max(0.0) + (-z.to_f64().abs()).exp().ln_1p();
-            loss += logits.row(row).iter().map(absent).sum::<f64>();
+            loss += weight * z.iter().map(absent).sum::<f64>();
             for &label in labels {
-                loss -= logits[[row, label as usize]].to_f64();
-                d_logits[[row, label as usize]] -= T::of(1.0 / rows as f64);
+                loss -= weight * z[label as usize].to_f64();
+                d[label as usize] -= T::of(1.0 / divisor);
             }
         }
-        let loss = T::of(loss / rows as f64);
+        let loss = T::of(loss / all);
         if loss.is_finite() {
             self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
         }

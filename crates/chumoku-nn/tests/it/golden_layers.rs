@@ -177,7 +177,8 @@ fn loss<T: Number>(name: &str, smoothing: f64, weighted: bool) {
     let case = Case::<T>::read(name);
     let (logits, labels) = (case.values("in.logits"), case.ids("in.labels"));
     let weights = weighted.then(|| case.values("in.class_weights"));
-    let options = CrossEntropy { label_smoothing: T::of(smoothing), class_weights: weights.as_deref() };
+    let options =
+        CrossEntropy { label_smoothing: T::of(smoothing), class_weights: weights.as_deref(), row_weights: None };
     let mut d_logits = vec![T::of(f64::NAN); logits.len()];
     let found = cross_entropy(&logits, &labels, &options, &mut d_logits).unwrap();
     case.same("out.loss", &[found]);
@@ -613,7 +614,7 @@ fn classifier_training<T: Number>() {
             case.same_array("out.logits", logits.view());
         }
         let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
-        let options = CrossEntropy { label_smoothing: T::of(0.1), class_weights: None };
+        let options = CrossEntropy { label_smoothing: T::of(0.1), class_weights: None, row_weights: None };
         let d = d_logits.as_slice_mut().unwrap();
         let loss = cross_entropy(logits.as_slice().unwrap(), &labels, &options, d).unwrap();
         classifier.backward(p, (&ids, &offsets), &cache, d_logits.view(), Mode::Eval, grads).unwrap();

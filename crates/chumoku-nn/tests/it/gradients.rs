@@ -621,8 +621,9 @@ fn the_whole_classifier_with_its_loss() {
         })
         .unwrap();
         let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
-        let weights = [0.5, 1.0, 2.0];
-        let options = CrossEntropy { label_smoothing: 0.1, class_weights: Some(&weights) };
+        let (weights, row_weights) = ([0.5, 1.0, 2.0], [0.7, 1.9]);
+        let options =
+            CrossEntropy { label_smoothing: 0.1, class_weights: Some(&weights), row_weights: Some(&row_weights) };
         let loss = |p: &Params<f64>, grads: Option<&mut Params<f64>>| {
             let (logits, cache) = classifier.forward(p, &ids, &offsets, TRAINING).unwrap();
             let mut d = Array2::zeros(logits.dim());
@@ -659,10 +660,21 @@ fn the_whole_classifier_with_its_loss() {
         // Labels that do not exclude each other: two, and none.
         let labels = [vec![0, 2], vec![]];
         let mut grads_of_labels = Params::zeros(classifier.layout());
-        let of_labels = |p: &Params<f64>, grads: &mut Params<f64>| {
-            classifier.loss_of_labels(p, (&ids, &offsets), &labels, TRAINING, grads).unwrap()
+        let of_weights = |p: &Params<f64>, weights: Option<&[f64]>, grads: &mut Params<f64>| {
+            classifier.loss_of_labels(p, (&ids, &offsets), (&labels, weights), TRAINING, grads)
         };
-        of_labels(&params, &mut grads_of_labels);
+        let of_labels = |p: &Params<f64>, grads: &mut Params<f64>| of_weights(p, Some(&row_weights), grads).unwrap();
+        let found = of_labels(&params, &mut grads_of_labels);
+        // The weighted mean of the two sequences' losses; weights of 1 change no bit.
+        let mut unused = Params::zeros(classifier.layout());
+        let [first, second] = [[1.0, 0.0], [0.0, 1.0]].map(|w| of_weights(&params, Some(&w), &mut unused).unwrap());
+        assert!((found - (0.7 * first + 1.9 * second) / 2.6).abs() < 1e-12, "{found} {first} {second}");
+        let [mut plain, mut of_ones] = [(); 2].map(|()| Params::zeros(classifier.layout()));
+        let both = (of_weights(&params, None, &mut plain), of_weights(&params, Some(&[1.0, 1.0]), &mut of_ones));
+        assert_eq!((both.0.unwrap(), plain.values()), (both.1.unwrap(), of_ones.values()));
+        for wrong in [&[1.0][..], &[1.0, -1.0], &[0.0, 0.0], &[f64::NAN, 1.0]] {
+            assert!(of_weights(&params, Some(wrong), &mut unused).is_err(), "{wrong:?}");
+        }
         let expected = central_difference(params.values(), STEP, |values| {
             let mut moved = params.clone();
             moved.values_mut().copy_from_slice(values);
@@ -670,9 +682,8 @@ fn the_whole_classifier_with_its_loss() {
         });
         compare("classifier of labels", grads_of_labels.values(), &expected, RULE).unwrap();
         for wrong in [&labels[..1], &[vec![3], vec![]]] {
-            assert!(
-                classifier.loss_of_labels(&params, (&ids, &offsets), wrong, TRAINING, &mut grads_of_labels).is_err()
-            );
+            let found = classifier.loss_of_labels(&params, (&ids, &offsets), (wrong, None), TRAINING, &mut unused);
+            assert!(found.is_err());
         }
         // What is frozen has no gradient, and changes none of the others.
         for prefixes in
@@ -760,7 +771,7 @@ fn a_tagger_with_its_loss() {
         let tags = [2, 0, 1, 1, 2];
         let params = random_params(model.layout());
         let loss = |p: &Params<f64>, grads: &mut Params<f64>| {
-            let options = CrossEntropy { label_smoothing: 0.1, class_weights: None };
+            let options = CrossEntropy { label_smoothing: 0.1, class_weights: None, row_weights: None };
             model.loss(p, Tokens::new(&ids, &offsets), (units, &tags), &options, TRAINING, grads).unwrap()
         };
         let mut grads = Params::zeros(model.layout());

@@ -57,7 +57,7 @@ fn pieces(shape: Shape) -> BTreeMap<String, u64> {
     let ids: Vec<u32> = (0..sequences * length).map(|i| (random.uniform(i as u64) * 1000.0) as u32).collect();
     let labels: Vec<u32> = (0..sequences as u32).map(|i| i % 2).collect();
     let offsets = Offsets::of_lengths(vec![length; sequences]);
-    let options = CrossEntropy { label_smoothing: 0.1, class_weights: None };
+    let options = CrossEntropy { label_smoothing: 0.1, class_weights: None, row_weights: None };
     let mode = Mode::Train(Noise { seed: 1, step: 1 });
     let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build().unwrap();
     let ((), found) = pool.install(|| {

@@ -33,7 +33,10 @@ __all__ = [
     "is_one_of",
     "joined",
     "joined_gradients",
+    "label_note",
+    "merged_labels",
     "model_kind",
+    "read_labels",
     "read_table",
     "run_command",
     "run_in_crew",
@@ -195,10 +198,20 @@ def span_f1(
     truth: Sequence[Sequence[tuple[int, int, str]]], found: Sequence[Sequence[tuple[int, int, str]]]
 ) -> float: ...
 def examine(
-    file: _Path, test: _Path | None, unlabelled: _Path | None, pairs: bool, folds: int, seed: int
+    file: _Path,
+    test: _Path | None,
+    unlabelled: _Path | None,
+    pairs: bool,
+    folds: int,
+    seed: int,
+    missing: list[str] | None,
+    merge_labels: bool,
 ) -> Examined: ...
 
 def read_table(file: _Path, reading: dict[str, Any]) -> tuple[str, list[Any], list[Any], str]: ...
+def read_labels(labels: list[str], missing: list[str] | None) -> list[str | None]: ...
+def merged_labels(labels: list[str], known: list[str]) -> list[str]: ...
+def label_note(labels: list[str]) -> str | None: ...
 
 @final
 class Translator:

@@ -6,11 +6,12 @@ import dataclasses
 import numbers
 import pathlib
 import re
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
-from ._inputs import check_as_many, check_row, check_rows, is_none
-from ._labels import check_distinct, check_label, labels_of, own, sorted_classes
-from ._predictor import LEAST, Predictor, chunks, mean, weights_of
+from . import _chumoku
+from ._inputs import check_as_many, check_rows
+from ._labels import LabelReader, check_distinct, labels_of, own, sorted_classes
+from ._predictor import LEAST, Predictor, _warn, chunks, mean, weighted
 
 # What a row's labels are where it may have several.
 _SETS = (list, tuple, set, frozenset)
@@ -47,6 +48,10 @@ class TextClassifier(Predictor):
             the labels if absent.
         tune: search settings on the validation rows first: for a time, ``"30s"``, ``"10m"`` or ``"2h"``, training included, or for a number
             of trials. Only where each text has one class.
+        missing: texts of labels that mean that there is none, as ``["unknown"]``. If absent, ``"NaN"``, ``"NULL"``, ``"N/A"`` and the like, as in the
+            command. A missing label is an error, and so are None and NaN; ``[]`` takes all of them as they stand.
+        merge_labels: labels that differ only in letter case, width, white space or hyphens (Ham, ham) are one. Without it they are classes
+            of their own, with a warning.
         columns: the names of columns beside the text that are to be learnt from too, as ``["price", "shop:category"]``. X is then a
             table: a DataFrame, or a dictionary of columns.
         text: where X is a table, the name of the column of texts, or of two for pairs. If absent, the one column that is left, or that of
@@ -71,9 +76,13 @@ class TextClassifier(Predictor):
     optimize: str | None = None
     hierarchy: str | None = None
     tune: str | int | None = None
+    missing: Sequence[str] | None = None
+    merge_labels: bool = False
     _tells = ("class", "labels")
 
-    def fit(self, X: Iterable[Any], y: Iterable[Any], *, old: tuple[Any, Any] | str | None = None) -> TextClassifier:
+    def fit(
+        self, X: Iterable[Any], y: Iterable[Any], sample_weight: Any = None, *, old: tuple[Any, Any] | str | None = None
+    ) -> TextClassifier:
         """Trains on texts and their labels; a tenth of the rows is held out to choose by, and a tenth to report on.
 
         Args:
@@ -82,13 +91,19 @@ class TextClassifier(Predictor):
             y: as many labels: texts, numbers, booleans, dates, members of an enumeration: whatever can be hashed and has a text of its
                 own. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each label, a text may have any number
                 of labels.
+            sample_weight: how much each row counts: numbers from 0 on, of which only the ratios matter. A weight multiplies the row's
+                loss, beside ``class_weight``, in the n-grams, in the network (the mean over a batch is weighted) and in the regression
+                on an encoder's vectors; and what a row counts where held-out rows choose the penalty, the best epoch, the factors
+                that join and calibrate the halves, and thresholds of labels. A row of weight 0 is left out. All rows count alike in
+                the choice of features, in ``class_weight="balanced"``, between fine-tuning and a regression, for ``optimize``,
+                ``abstain`` and intervals, and in ``metrics_``. Old rows (``old``) count as much as the new ones on average.
             old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, labels)``, which it learns
                 again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
                 what became of both.
 
         Raises:
             TypeError: a row is no text, or a label cannot be one.
-            ValueError: there are too few rows or classes, or not as many labels as texts.
+            ValueError: there are too few rows or classes, or not as many labels or weights as texts, or a weight is negative.
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
         self._forget()
@@ -104,10 +119,15 @@ class TextClassifier(Predictor):
         for row, label in enumerate(labels):
             if several and not isinstance(label, _SETS):
                 raise TypeError(f"row {row}: expected a list of labels, as in other rows, got {type(label).__name__} {label!r:.40}")
-            _name(row, label if several else (label,), named)
+        labels = self._as_read(labels, several, named)
         before = self._old(old, pairs, named, several)
         check_distinct(named.values())
         self._named: dict[str, Any] | None = named
+        if not self.merge_labels:
+            note = _chumoku.label_note([str(one) for label in labels for one in (label if several else (label,))])
+            if note is not None:
+                _warn(note)
+        table, labels, weights = weighted(table, labels, sample_weight)
         rows = self._written(table, (_label_of(label, several) for label in labels))
         weight = self.class_weight
         if weight is not None and not isinstance(weight, (str, Mapping)):
@@ -116,12 +136,23 @@ class TextClassifier(Predictor):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
             of_task = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
-            of_task["optimize"] = self.optimize
+            of_task |= {"optimize": self.optimize, "merge_labels": bool(self.merge_labels), "sample_weight": weights}
             self._train(self.model, rows, pairs=pairs, old=before, **of_task, **self._of_run())
         except BaseException:
             self._forget()
             raise
         return self
+
+    def _as_read(self, labels: list[Any], several: bool, named: dict[str, Any]) -> list[Any]:
+        """Labels as the command reads them, which are remembered by how they are written."""
+        read, found = LabelReader(self.missing), []
+        for row, label in enumerate(labels):
+            of_row = [read(row, one) for one in (label if several else (label,))]
+            for one in of_row:
+                if named.setdefault(str(one).strip(), one) != one:
+                    raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
+            found.append(of_row if several else of_row[0])
+        return found
 
     def _old(self, old: Any, pairs: bool, named: dict[str, Any], several: bool) -> Iterable[dict[str, Any]] | str | None:
         """The old rows as those of a file, whose labels are named too; or "none", or nothing."""
@@ -129,11 +160,10 @@ class TextClassifier(Predictor):
         def checked(y: Any, labels: list[Any]) -> Iterable[dict[str, Any]]:
             labels = _sets(y, labels)[0]
             for row, label in enumerate(labels):
-                if several != isinstance(label, _SETS) or is_none(label):
+                if several != isinstance(label, _SETS):
                     wanted = "a list of labels" if several else "a label"
                     raise TypeError(f"row {row}: expected {wanted}, got {type(label).__name__} {label!r:.40}")
-                _name(row, label if several else (label,), named)
-            return (_label_of(label, several) for label in labels)
+            return (_label_of(label, several) for label in self._as_read(labels, several, named))
 
         return self._old_rows(old, pairs, "label", labels_of, checked)
 
@@ -319,13 +349,16 @@ class TextClassifier(Predictor):
         return mean([a == b for a, b in zip(found, labels)], sample_weight)
 
     def _as_answered(self, labels: list) -> list:
-        """Labels that stand in a tree as the model tells them: with the labels above them, without white space around names."""
+        """Labels as the model tells them: without white space around them, in its spelling, and in a tree with the labels above them."""
         several = [list(label) if isinstance(label, (list, tuple, set)) else [label] for label in labels]
         if not all(isinstance(label, str) for row in several for label in row):
             return labels
-        found = self._fitted().tidied(several)
-        if found is None:
-            return labels
+        if all(type(label) is str for row in several for label in row):
+            several = [[label.strip() for label in row] for row in several]
+            if self.merge_labels:
+                known = [str(label) for label in self.classes_]
+                several = [_chumoku.merged_labels(row, known) for row in several]
+        found = self._fitted().tidied(several) or several
         return [row if isinstance(label, (list, tuple, set)) else row[0] for row, label in zip(found, labels)]
 
     def _open(self, folder: pathlib.Path) -> Any:
@@ -358,17 +391,6 @@ def _sets(y: Any, labels: list[Any]) -> tuple[list[Any], bool]:
     if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
         return [[i for i, holds in enumerate(row) if holds] for row in labels], True
     return labels, False
-
-
-def _name(row: int, labels: Iterable[Any], named: dict[str, Any]) -> None:
-    """Remembers the labels of a row by how they are written."""
-    for one in labels:
-        if is_none(one):
-            raise ValueError(f"row {row}: expected a label, got nothing (None or NaN)")
-        check_label(row, one)
-        check_row(row, "label", str(one))
-        if named.setdefault(str(one).strip(), one) != one:
-            raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
 
 
 def _label_of(label: Any, several: bool) -> dict[str, Any]:

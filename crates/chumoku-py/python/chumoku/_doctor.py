@@ -6,10 +6,11 @@ import json
 import os
 import pathlib
 import tempfile
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 from . import _chumoku, _files
 from ._inputs import check_as_many, check_least, is_none, listed, texts_or_pairs
+from ._labels import missing_values
 from ._predictor import written
 
 
@@ -91,16 +92,21 @@ def doctor(
     unlabelled: Iterable[Any] | None = None,
     folds: int = 5,
     seed: int = 42,
+    missing: Sequence[str] | None = None,
+    merge_labels: bool = False,
 ) -> Checkup:
     """Looks for likely wrong labels, near duplicates and odd texts, as ``chumoku doctor`` does.
 
     Args:
         X: texts, or pairs of texts. Empty ones are found, not refused.
-        y: as many labels, one a text; ``None`` where there is none.
+        y: as many labels, one a text; ``None`` or NaN where there is none.
         test: texts and labels of test rows: those that are also in X are found.
         unlabelled: texts of which some may be labelled next.
         folds: each row is judged by models that have seen the other folds alone.
         seed: deals rows into folds.
+        missing: labels that mean that there is none, as ``["unknown"]``; ``[]`` takes every text as it stands. If ``None``, ``"NaN"``, ``"N/A"``
+            and the like.
+        merge_labels: labels in several spellings, such as Ham and ham, are one.
 
     Returns:
         what was found.
@@ -108,7 +114,7 @@ def doctor(
     Raises:
         ValueError: there are too few rows or classes.
     """
-    folds, seed = check_least("folds", folds, 2), check_least("seed", seed, 0)
+    folds, seed, missing = check_least("folds", folds, 2), check_least("seed", seed, 0), missing_values(missing)
     with tempfile.TemporaryDirectory(prefix="chumoku-") as place:
         folder = pathlib.Path(place)
         pairs = _write(folder / "rows.jsonl", X, y)
@@ -120,7 +126,7 @@ def doctor(
         if unlabelled is not None:
             of_unlabelled = _written(folder / "unlabelled.jsonl", unlabelled, None, pairs)
         try:
-            return Checkup(_chumoku.examine(folder / "rows.jsonl", of_test, of_unlabelled, pairs, folds, seed))
+            return Checkup(_chumoku.examine(folder / "rows.jsonl", of_test, of_unlabelled, pairs, folds, seed, missing, bool(merge_labels)))
         except ValueError as error:
             told = str(error).replace(str(folder / "rows.jsonl"), "doctor(X, y)")
             raise ValueError(told.replace(str(folder / "test.jsonl"), "test").replace(str(folder / "unlabelled.jsonl"), "unlabelled")) from None

@@ -84,7 +84,7 @@ class Parameters:
         return requests
 
     def set_fit_request(self, **arguments: bool | str | None) -> Any:
-        """Requests arguments of :meth:`fit` from scikit-learn's tools: ``old=True``."""
+        """Requests arguments of :meth:`fit` from scikit-learn's tools: ``sample_weight=True``."""
         return self._request("fit", arguments)
 
     def set_predict_request(self, **arguments: bool | str | None) -> Any:
@@ -165,8 +165,8 @@ class Estimator(Parameters):
             progress = stack.enter_context(_progress.listener(wish["progress"]))
             names = ("epochs", "seed", "precision", "tokens", "from_pretrained", "freeze", "lora", "resume")
             run = {name: wish.get(name) for name in names}
-            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None, "optimize": None}
-            run |= {"folds": None, "settings": None} | of_the_task
+            run |= {"task": "class", "pairs": False, "class_weight": None, "hierarchy": None, "columns": [], "tune": None, "optimize": None, "merge_labels": False}
+            run |= {"folds": None, "settings": None, "sample_weight": None} | of_the_task
             run["resume"] = bool(run["resume"])
             run["freeze"] = None if run["freeze"] is None else str(run["freeze"])
             try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Iterable
 
-from ._inputs import listed, only_column
+from . import _chumoku
+from ._inputs import check_row, is_none, listed, only_column
 
 
 def labels_of(y: Any) -> list:
@@ -28,6 +29,42 @@ def check_label(row: int, label: Any) -> None:
         lacks = "cannot be hashed"
     if lacks is not None:
         raise TypeError(f"row {row}: expected a label (a text, a number, a boolean, a date, …), got {of.__name__}, which {lacks}")
+
+
+def missing_values(missing: Any) -> list[str] | None:
+    """Returns the texts that stand for a missing label; None for those that the command knows."""
+    if missing is None:
+        return None
+    values = None if isinstance(missing, (str, bytes)) else list(missing)
+    if values is None or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"missing: expected a list of texts, got {missing!r:.40}")
+    return values
+
+
+class LabelReader:
+    """Reads labels as the command reads those of a file. A missing one raises ValueError with its row."""
+
+    def __init__(self, missing: Any) -> None:
+        self._missing = missing_values(missing)
+        self._read: dict[str, str | None] = {}
+
+    def __call__(self, row: int, label: Any) -> Any:
+        if is_none(label):
+            if self._missing != []:
+                raise ValueError(f"row {row}: expected a label, got nothing (None or NaN): {_LEAVE_OUT}")
+            label = str(label)
+        check_label(row, label)
+        text = str(label)
+        check_row(row, "label", text)
+        if text not in self._read:
+            [self._read[text]] = _chumoku.read_labels([text], self._missing)
+        found = self._read[text]
+        if found is None:
+            raise ValueError(f"row {row}: expected a label, got {label!r:.40}, which stands for a missing one: {_LEAVE_OUT}")
+        return found if type(label) is str else label
+
+
+_LEAVE_OUT = "leave such rows out, or give missing=[] to take every label as it stands"
 
 
 def check_distinct(labels: Iterable[Any]) -> None:

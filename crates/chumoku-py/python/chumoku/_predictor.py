@@ -197,6 +197,19 @@ def weights_of(sample_weight: Any, rows: int) -> Any:
     return weights
 
 
+def weighted(rows: Rows, answers: list, sample_weight: Any) -> tuple[Rows, list, list[float] | None]:
+    """Returns the rows of a weight above 0, their answers, and their weights, if there are any."""
+    if sample_weight is None:
+        return rows, answers, None
+    weights = weights_of(sample_weight, len(answers)).tolist()
+    kept = [row for row, weight in enumerate(weights) if weight > 0]
+
+    def of(column: list) -> list:
+        return [column[row] for row in kept]
+
+    return Rows(of(rows.texts), rows.pairs, of(rows.cells) if rows.cells else []), of(answers), of(weights)
+
+
 def mean(values: list, sample_weight: Any) -> float:
     """Returns the weighted mean of values, or NaN if there are none."""
     import numpy
@@ -212,4 +225,4 @@ def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=level)
 
 
-__all__ = ["LEAST", "Predictor", "chunks", "mean", "weights_of", "written"]
+__all__ = ["LEAST", "Predictor", "chunks", "mean", "weighted", "weights_of", "written"]

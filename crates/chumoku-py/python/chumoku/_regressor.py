@@ -8,7 +8,7 @@ import pathlib
 from typing import Any, Iterable
 
 from ._inputs import check_as_many, check_rows, listed
-from ._predictor import LEAST, Predictor, chunks, weights_of
+from ._predictor import LEAST, Predictor, chunks, weighted, weights_of
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
@@ -34,19 +34,23 @@ class TextRegressor(Predictor):
     _estimator_type = "regressor"
     _tells = ("number",)
 
-    def fit(self, X: Iterable[Any], y: Iterable[float], *, old: tuple[Any, Any] | str | None = None) -> TextRegressor:
+    def fit(
+        self, X: Iterable[Any], y: Iterable[float], sample_weight: Any = None, *, old: tuple[Any, Any] | str | None = None
+    ) -> TextRegressor:
         """Trains on texts and their numbers; a tenth of the rows is held out to choose by, and a tenth to report on.
 
         Args:
             X: texts, or pairs of texts, each a tuple; or, with ``columns``, a table.
             y: as many numbers.
+            sample_weight: how much each row counts, as of :meth:`TextClassifier.fit() <chumoku.TextClassifier.fit>`.
             old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, numbers)``, which it learns
                 again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
                 what became of both.
 
         Raises:
             TypeError: a row is no text, or has no number.
-            ValueError: there are too few rows, not as many numbers as texts, or a number is not finite.
+            ValueError: there are too few rows, not as many numbers or weights as texts, a number is not finite, or a weight is
+                negative.
             KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
         """
         self._forget()
@@ -57,10 +61,11 @@ class TextRegressor(Predictor):
             raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         check_rows(texts, pairs)
         numbers = [_number(row, x) for row, x in enumerate(numbers)]
+        table, numbers, weights = weighted(table, numbers, sample_weight)
         rows = self._written(table, ({"number": x} for x in numbers))
         before = self._old_rows(old, pairs, "number", listed, lambda _, y: [{"number": _number(row, x)} for row, x in enumerate(y)])
         try:
-            self._train(self.model, rows, task="number", pairs=pairs, old=before, **self._of_run())
+            self._train(self.model, rows, task="number", pairs=pairs, old=before, sample_weight=weights, **self._of_run())
         except BaseException:
             self._forget()
             raise

@@ -7,6 +7,7 @@
 
 mod further;
 
+use crate::outputs::ReadPath;
 use crate::pool;
 use crate::wording::of_python;
 use chumoku::data::PairParts;
@@ -20,8 +21,8 @@ use chumoku::row::Asked;
 use chumoku::text::Unit;
 use chumoku::train::{
     Adjusted, ClassWeights, Event, Freeze, Known, Setting, TaggerData, TrainOptions, Training, TrainingData,
-    TuneBudget, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels, train_ngram_number,
-    train_number, train_tagger, train_translator, tune, tune_ngrams,
+    TuneBudget, row_weights, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels,
+    train_ngram_number, train_number, train_tagger, train_translator, tune, tune_ngrams,
 };
 use chumoku::{Cell, Error, Optimize, Precision};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -71,12 +72,16 @@ struct Run {
     seed: u64,
     precision: Option<String>,
     tokens: Option<String>,
-    from_pretrained: Option<PathBuf>,
+    from_pretrained: Option<ReadPath>,
     freeze: Option<String>,
     lora: Option<usize>,
     class_weight: Option<Weights>,
+    /// How much each row of the file counts; all alike if absent.
+    sample_weight: Option<Vec<f64>>,
     optimize: Option<String>,
     hierarchy: Option<String>,
+    /// True if spellings of a label are counted as one.
+    merge_labels: bool,
     /// Columns of the rows beside the text, with what they hold where that is said.
     columns: Vec<(String, Option<String>)>,
     tune: Option<Budget>,
@@ -148,7 +153,7 @@ impl Run {
         if let Some(name) = &self.precision {
             options.precision = precision(name)?;
         }
-        options.from = self.from_pretrained.clone();
+        options.from = self.from_pretrained.as_deref().map(Path::to_owned);
         options.resume = self.resume;
         if let Kind::Classifier(network) | Kind::Labels(Some(network)) | Kind::Number(Some(network)) = kind {
             options.network = network;
@@ -221,12 +226,21 @@ impl Run {
         }
     }
 
+    /// The weights of the rows of a file, if they are the new rows.
+    fn weights_of(&self, file: &Path, rows: usize) -> Result<Option<Vec<f32>>, Error> {
+        match &self.sample_weight {
+            Some(weights) if *file == self.file => row_weights(weights, rows),
+            _ => Ok(None),
+        }
+    }
+
     /// Reads the rows and trains. Returns what `metrics.json` holds.
     fn work(&self, kind: Kind, known: Option<&Known>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
-        // Python has said which labels there are.
+        // Python has read the labels.
         read.missing = Some(Vec::new());
+        read.merge_labels = self.merge_labels.then(|| known.map(|known| known.labels.clone()).unwrap_or_default());
         let asked = |(name, kind): &(String, Option<String>)| Asked {
             name: name.clone(),
             kind: kind.clone(),
@@ -247,14 +261,15 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut rows = load_labelled(file, read)?;
-                            rows.path = name.into();
+                            let mut rows = load_labelled(file, read)?.with_path(Path::new(name));
+                            rows.weights = self.weights_of(file, rows.examples.len())?;
                             Ok(rows)
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
                     None => {
                         let mut rows = load_labelled(&self.file, &read)?;
+                        rows.weights = self.weights_of(&self.file, rows.examples.len())?;
                         let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
                         let mut data = TrainingData::new(&rows, None, None)?;
                         data.hierarchy = tree.map(|(tree, _)| tree);
@@ -273,14 +288,16 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut sets = load_label_sets(file, read, &LabelOptions::default())?;
-                            sets.path = name.into();
+                            let sets = load_label_sets(file, read, &LabelOptions::default())?;
+                            let mut sets = sets.with_path(Path::new(name));
+                            sets.weights = self.weights_of(file, sets.examples.len())?;
                             Ok(sets)
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
                     None => {
                         let mut sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
+                        sets.weights = self.weights_of(&self.file, sets.examples.len())?;
                         let tree = Paths::tree_of_sets(self.hierarchy.as_deref(), &mut sets, [&mut None, &mut None])?;
                         let mut data = TrainingData::of_sets(&sets, None, None)?;
                         data.hierarchy = tree.map(|(tree, _)| tree);
@@ -297,13 +314,17 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut scores = load_scores(file, read)?;
-                            scores.path = name.into();
+                            let mut scores = load_scores(file, read)?.with_path(Path::new(name));
+                            scores.weights = self.weights_of(file, scores.examples.len())?;
                             Ok(scores)
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
-                    None => TrainingData::of_scores(&load_scores(&self.file, &read)?, None, None)?,
+                    None => {
+                        let mut scores = load_scores(&self.file, &read)?;
+                        scores.weights = self.weights_of(&self.file, scores.examples.len())?;
+                        TrainingData::of_scores(&scores, None, None)?
+                    }
                 };
                 match network {
                     Some(_) => train_number(&data, training)?.metrics,
@@ -315,9 +336,7 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut spans = load_spans(file, read)?;
-                            spans.path = name.into();
-                            Ok(spans)
+                            Ok(load_spans(file, read)?.with_path(Path::new(name)))
                         };
                         further::data(self, known, read, load, &mut training)?
                     }

@@ -10,6 +10,7 @@ use super::look::columns::{Columns, no_column};
 use super::look::label_kind::{LabelKind, some_labels};
 use super::look::reasons::label_wanted;
 use super::record::{Layout, Record, Skipped};
+use super::row_files::RowFiles;
 use super::source::{Records, Source};
 use crate::beside::Asked;
 use crate::lang::wording::{did_you_mean, joined, listed};
@@ -48,12 +49,14 @@ pub struct Dataset {
     pub columns: Columns,
     /// The columns beside the text, as they were asked for.
     pub beside: Vec<Asked>,
+    /// How much each row counts in training; all alike if absent.
+    pub weights: Option<Vec<f32>>,
     /// Whether somebody has named the label column.
     is_label_asked: bool,
     /// Columns in no use that could be the label.
     could_be_labels: Vec<String>,
-    /// Whether places are rows, as in Parquet.
-    rows: bool,
+    /// The files of the rows.
+    pub(crate) files: RowFiles,
 }
 
 /// Reads a labelled file whole.
@@ -93,7 +96,7 @@ impl Source {
     /// The labelled texts; rows in which one of the two is empty go to `gaps`, where there is a place for them.
     fn collect(self, mut gaps: Option<&mut Vec<Example>>) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
-        let (rows, beside) = (self.place(0).is_row, self.asked_beside());
+        let (files, beside) = (RowFiles::one(&layout.path, self.place(0).is_row), self.asked_beside());
         let (is_label_asked, could_be_labels) = (self.is_label_asked(), self.could_be_labels());
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
@@ -147,9 +150,10 @@ impl Source {
             layout,
             columns,
             beside,
+            weights: None,
             is_label_asked,
             could_be_labels,
-            rows,
+            files,
         })
     }
 }
@@ -187,9 +191,9 @@ fn example(record: &Record, records: &Records, label: usize) -> Result<Example, 
 }
 
 impl Dataset {
-    /// Where an example is.
-    pub fn place(&self, example: &Example) -> Place {
-        if self.rows { Place::row(&self.path, example.line) } else { Place::line(&self.path, example.line) }
+    /// The place of an example, counted from 0.
+    pub fn place(&self, row: usize) -> Place {
+        self.files.place(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
     /// The distinct labels, sorted.
@@ -232,10 +236,10 @@ impl Dataset {
     /// The first label that is not, with its line.
     pub fn check_known_labels<S: AsRef<str>>(&self, known: &[S]) -> Result<(), DataError> {
         let names: HashSet<&str> = known.iter().map(AsRef::as_ref).collect();
-        match self.examples.iter().find(|example| !names.contains(example.label.as_str())) {
+        match self.examples.iter().enumerate().find(|(_, example)| !names.contains(example.label.as_str())) {
             None => Ok(()),
-            Some(example) => Err(DataError::UnknownLabel {
-                place: self.place(example),
+            Some((row, example)) => Err(DataError::UnknownLabel {
+                place: self.place(row),
                 label: example.label.clone(),
                 known: listed(known).into(),
                 hint: did_you_mean(&example.label, known.iter().map(AsRef::as_ref)).into(),

@@ -9,6 +9,9 @@ use crate::lang::wording::{count, quoted, size};
 use crate::lang::{Lang, doing as doing_of, lang, system};
 use crate::tr;
 
+/// The variable of the environment that names the folder of temporary files.
+const TEMPORARY: &str = if cfg!(windows) { "TMP" } else { "TMPDIR" };
+
 /// Where in a file something is: `train.csv:17:4`, or `train.parquet, row 17`.
 ///
 /// Lines and columns count from 1; a column is a count of characters, as editors show it.
@@ -119,7 +122,7 @@ pub enum DataError {
     Folder { path: PathBuf, hint: String },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
-    #[error("{}", tr!("{}: copying the data to a temporary file, to read it twice: {source}; make room there, name another folder in TMPDIR, or give a file", "{}: データを 2 回読むための一時ファイルに書き込めません: {source}。空き容量を増やすか、TMPDIR で別のフォルダを指定するか、ファイルで渡してください", path.display()))]
+    #[error("{}", tr!("{}: copying the data to a temporary file, to read it twice: {source}; make room there, name another folder in {TEMPORARY}, or give a file", "{}: データを 2 回読むための一時ファイルに書き込めません: {source}。空き容量を増やすか、{TEMPORARY} で別のフォルダを指定するか、ファイルで渡してください", path.display()))]
     Copy { path: PathBuf, source: io::Error },
     #[error("{}", tr!("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", "{}: データを読めません。ファイルが空です。最後まで書き込まれたか、ダウンロードが完了したかを確認してください", path.display()))]
     Empty { path: PathBuf },

@@ -41,6 +41,7 @@ macro_rules! joined {
         $(impl Joined for $rows {
             fn join(&mut self, next: Self) {
                 self.path = both(&self.path, &next.path);
+                self.files.join(self.examples.len(), next.files);
                 self.examples.extend(next.examples);
                 self.skipped.join(next.skipped);
             }
@@ -50,9 +51,26 @@ macro_rules! joined {
 
 joined!(Dataset, LabelSets, ScoredTexts);
 
+macro_rules! with_path {
+    ($($rows:ident),*) => {
+        $(impl $rows {
+            /// The same rows under another name of their file, for messages.
+            #[must_use]
+            pub fn with_path(mut self, path: &Path) -> Self {
+                path.clone_into(&mut self.path);
+                self.files = self.files.with_path(path);
+                self
+            }
+        })*
+    };
+}
+
+with_path!(Dataset, LabelSets, ScoredTexts, SpannedTexts);
+
 impl Joined for SpannedTexts {
     fn join(&mut self, next: Self) {
         self.path = both(&self.path, &next.path);
+        self.files.join(self.examples.len(), next.files);
         self.examples.extend(next.examples);
         self.skipped.join(next.skipped);
         self.notes.extend(next.notes);
@@ -69,6 +87,7 @@ impl Joined for Documents {
 
 impl Joined for PairDataset {
     fn join(&mut self, next: Self) {
+        self.places.join(self.pairs.len(), next.places);
         self.pairs.extend(next.pairs);
         self.skipped.join(next.skipped);
     }

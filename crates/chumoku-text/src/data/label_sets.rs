@@ -7,12 +7,13 @@ use super::dataset::{MAX_CLASSES, MIN_TRAINING_ROWS};
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
 use super::label_variants::merge_labels;
-use super::look::columns::{Beside, Chooser};
+use super::look::columns::{Chooser, FeatureSource};
 use super::look::label::Candidate;
 use super::look::label_form::{Form, LabelOptions, flag, list, lists, separated};
 use super::look::missing::Missing;
 use super::look::reasons::as_asked;
 use super::record::{Layout, Record, Skipped};
+use super::row_files::RowFiles;
 use super::source::{Source, next_best};
 use crate::beside::Asked;
 use crate::lang::lang;
@@ -43,8 +44,10 @@ pub struct LabelSets {
     pub description: String,
     /// The columns beside the text, as they were asked for.
     pub beside: Vec<Asked>,
-    /// Whether places are rows, as in Parquet.
-    rows: bool,
+    /// How much each row counts in training; all alike if absent.
+    pub weights: Option<Vec<f32>>,
+    /// The files of the rows.
+    pub(crate) files: RowFiles,
 }
 
 /// Reads a file of texts with any number of labels each.
@@ -61,7 +64,8 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
     };
     let layout = source.layout().clone();
     let description = describe(&source, &form, &why) + &next_best(&next);
-    let (rows, beside, missing) = (source.place(0).is_row, source.asked_beside(), source.missing());
+    let (beside, missing) = (source.asked_beside(), source.missing());
+    let files = RowFiles::one(&layout.path, source.place(0).is_row);
     let mut records = source.records();
     let (mut examples, mut known) = (Vec::new(), HashSet::new());
     while let Some(record) = records.next() {
@@ -91,7 +95,7 @@ pub fn load_label_sets(path: &Path, options: &ReadOptions, how: &LabelOptions) -
     if examples.is_empty() {
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
-    Ok(LabelSets { path, examples, skipped, description, beside, rows })
+    Ok(LabelSets { path, examples, skipped, description, beside, weights: None, files })
 }
 
 /// Why a file looks as if its texts had several labels each; nothing if it does not.
@@ -180,7 +184,7 @@ fn find(
         let columns = how.columns.iter().map(|name| chooser.asked(Role::Label, name)).collect::<Result<Vec<_>, _>>()?;
         return found(Form::Columns(columns), as_asked().to_owned());
     }
-    let beside = source.columns().beside.iter().map(Beside::column);
+    let beside = source.columns().beside.iter().map(FeatureSource::column);
     let texts = [Some(source.columns().text), source.columns().second].into_iter().chain(beside);
     let texts: Vec<usize> = texts.flatten().collect();
     let asked = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
@@ -289,9 +293,9 @@ impl LabelSets {
         merge(&mut self.examples, known);
     }
 
-    /// Where an example is.
-    pub fn place(&self, example: &LabelledText) -> Place {
-        if self.rows { Place::row(&self.path, example.line) } else { Place::line(&self.path, example.line) }
+    /// The place of an example, counted from 0.
+    pub fn place(&self, row: usize) -> Place {
+        self.files.place(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
     /// The distinct labels, sorted.
@@ -327,10 +331,10 @@ impl LabelSets {
     /// The first label that is not, with its line.
     pub fn check_known_labels<S: AsRef<str>>(&self, known: &[S]) -> Result<(), DataError> {
         let names: HashSet<&str> = known.iter().map(AsRef::as_ref).collect();
-        for example in &self.examples {
+        for (row, example) in self.examples.iter().enumerate() {
             if let Some(label) = example.labels.iter().find(|label| !names.contains(label.as_str())) {
                 return Err(DataError::UnknownLabel {
-                    place: self.place(example),
+                    place: self.place(row),
                     label: label.clone(),
                     known: listed(known).into(),
                     hint: did_you_mean(label, known.iter().map(AsRef::as_ref)).into(),

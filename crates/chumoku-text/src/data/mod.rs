@@ -11,11 +11,12 @@
 //! 3. A sample of the first rows says whether there is a header and which columns hold the text and the label: `look/`
 //!    scores each reading, and stops where two are about as likely.
 //! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`).
+//!    Several files may be joined (`joined.rs`); each row keeps its file (`row_files.rs`).
 //! 5. Pairs for translation come from two columns (`look/pair_columns.rs`) or from two parallel files (`pairs/parallel.rs`):
 //!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
 //!    columns of documents for language models (`documents.rs`). [`recognise`] says which of these a file is for.
 //! 6. [`load_spans`] reads texts with labelled spans, from CoNLL files and JSONL (`spans/`).
-//! 7. What stands beside a text in other columns comes with it ([`Beside`], [`crate::beside`]).
+//! 7. The values of feature columns come with each text ([`FeatureSource`], [`crate::beside`]).
 //! 8. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
 //!    describes; [`RecordWriter`] writes rows back with added columns; [`Fingerprint`] tells whether others have the same rows.
 //!
@@ -58,6 +59,7 @@
 //! - `recognise`: the task that a file is for
 //! - `record`: one row, and the count of skipped rows
 //! - `related`: rows that share a text
+//! - `row_files`: the file and line of each row
 //! - `scores`: texts with a number
 //! - `source`: an open file of labelled texts
 //! - `spans`: texts with labelled spans
@@ -108,6 +110,7 @@ mod reader;
 mod recognise;
 mod record;
 mod related;
+mod row_files;
 mod scores;
 mod source;
 mod spans;
@@ -143,8 +146,9 @@ pub use kept::{Kept, standard_input};
 pub use label_sets::{LabelSets, LabelledText, load_label_sets, looks_like_label_sets};
 pub use label_variants::{LabelVariants, describe_variants, label_key, label_variants, merge_labels};
 pub use limits::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
-pub use look::columns::{Beside, Columns};
+pub use look::columns::{Columns, FeatureSource};
 pub use look::label_form::LabelOptions;
+pub use look::missing::read_labels;
 pub use look::quantity::{number, separated_number};
 pub use normalise::normalise;
 pub use open::check_name;

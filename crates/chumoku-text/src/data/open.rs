@@ -259,6 +259,13 @@ fn sibling_hint(path: &Path) -> String {
     let Some(wanted) = path.file_name().and_then(|name| name.to_str()) else {
         return String::new();
     };
+    if wanted.contains(['*', '?']) {
+        // Shells of Windows hand patterns on; those of Unix do so where no file fits.
+        return tr!(
+            "; the shell did not replace the pattern by names of files: name each file",
+            "。シェルがパターンをファイル名に展開していません。ファイルを 1 つずつ指定してください"
+        );
+    }
     let hint = did_you_mean(wanted, names_in(folder).iter().map(String::as_str));
     if hint.is_empty() { tr!("; check the path", "。パスを確認してください") } else { hint }
 }

@@ -79,19 +79,19 @@ impl PairParts {
         let mut notes = Vec::new();
         for (name, other) in [(tr!("validation", "検証"), valid), (tr!("test", "テスト"), test)] {
             let Some(other) = other else { continue };
-            let [a, b] = [train, other].map(|data| data.pairs.iter().map(|p| (&*p.source, p.line)).collect::<Vec<_>>());
+            let [a, b] = [train, other].map(|data| data.pairs.iter().map(|pair| &*pair.source).collect::<Vec<_>>());
             let shared = shared_rows(&a, &b);
             if let Some(first) = shared.examples.first() {
                 notes.push(tr!(
-                    "warning: {} of {} {name} pairs have a source that is also in the training file, e.g. {} (lines {} \
-                     and {}): their score says nothing about new texts",
-                    "警告: {name}データの {1} 組のうち {0} 組は、原文が学習ファイルにもあります（{2} など。{3} 行目と {4} 行目）。\
+                    "warning: {} of {} {name} pairs have a source that is also in the training file, e.g. {} ({} and \
+                     {}): their score says nothing about new texts",
+                    "警告: {name}データの {1} 組のうち {0} 組は、原文が学習ファイルにもあります（{2} など。{3} と {4}）。\
                      その評価値からは、新しいテキストについて何も分かりません",
                     shared.count,
                     other.pairs.len(),
                     quoted(&first.text),
-                    first.line_a,
-                    first.line_b,
+                    train.place(first.rows[0]),
+                    other.place(first.rows[1]),
                 ));
             }
         }

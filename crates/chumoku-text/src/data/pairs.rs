@@ -11,6 +11,7 @@ use super::format::ReadOptions;
 use super::look::pair_columns::{PairColumns, choose_pair};
 use super::open::open_path;
 use super::record::{Record, Skipped};
+use super::row_files::RowFiles;
 use super::table::{Table, skip};
 use crate::tr;
 use parallel::ParallelReader;
@@ -174,6 +175,8 @@ pub struct PairDataset {
     pub description: String,
     /// What source and target are called, as [`PairRecords::names`] has it.
     pub names: [String; 2],
+    /// The files of the sources.
+    pub(crate) places: RowFiles,
 }
 
 /// Reads all pairs.
@@ -185,15 +188,22 @@ pub struct PairDataset {
 pub fn load_pairs(files: &DataFiles, options: &ReadOptions) -> Result<PairDataset, DataError> {
     let mut records = PairRecords::open(files, options)?;
     let (description, names) = (records.describe(), records.names());
+    let first = records.place(Role::Source, 0);
+    let places = RowFiles::one(&first.path, first.is_row);
     let pairs = records.by_ref().collect::<Result<Vec<Pair>, DataError>>()?;
     let skipped = records.skipped;
     if pairs.is_empty() {
         return Err(DataError::NoUsablePairs { path: files.first().to_owned(), skipped: skipped.to_string() });
     }
-    Ok(PairDataset { files: files.clone(), pairs, skipped, description, names })
+    Ok(PairDataset { files: files.clone(), pairs, skipped, description, names, places })
 }
 
 impl PairDataset {
+    /// The place of a source, counted from 0.
+    pub fn place(&self, row: usize) -> Place {
+        self.places.place(row, self.pairs.get(row).map_or(0, |pair| pair.line))
+    }
+
     /// Checks that there is enough to train on.
     ///
     /// # Errors

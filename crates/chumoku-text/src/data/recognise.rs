@@ -4,7 +4,7 @@ use super::error::{DataError, Role};
 use super::files::DataFiles;
 use super::format::{Format, ReadOptions};
 use super::label_sets::looks_like_label_sets;
-use super::look::columns::{self, Beside, Chooser};
+use super::look::columns::{self, Chooser, FeatureSource};
 use super::look::label::Candidate;
 use super::look::label_form::Form;
 use super::look::missing::Missing;
@@ -165,7 +165,7 @@ fn reading(
     let chooser = Chooser::new(layout, rows, options);
     let asked = options.label.as_deref().map(|wanted| chooser.asked(Role::Label, wanted)).transpose()?;
     let label = asked.or(columns.label);
-    let beside = columns.beside.iter().map(Beside::column);
+    let beside = columns.beside.iter().map(FeatureSource::column);
     let texts: Vec<usize> = [Some(columns.text), columns.second].into_iter().chain(beside).flatten().collect();
     let found = chooser.label_reading(&texts, label)?;
     Ok(found.map(|(reading, next)| {

@@ -9,6 +9,7 @@ use super::format::ReadOptions;
 use super::look::numbers::LEAST_NUMBERS;
 use super::look::quantity::{Form, Quantity};
 use super::record::Skipped;
+use super::row_files::RowFiles;
 use super::source::Source;
 use crate::beside::Asked;
 use crate::lang::lang;
@@ -40,8 +41,10 @@ pub struct ScoredTexts {
     pub column: String,
     /// The columns beside the text, as they were asked for.
     pub beside: Vec<Asked>,
-    /// Whether places are rows, as in Parquet.
-    rows: bool,
+    /// How much each row counts in training; all alike if absent.
+    pub weights: Option<Vec<f32>>,
+    /// The files of the rows.
+    pub(crate) files: RowFiles,
     /// How the numbers are written.
     form: Form,
 }
@@ -57,7 +60,7 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
     source.require_text();
     let (layout, columns, description) = (source.layout().clone(), source.columns().clone(), source.describe());
     let column = columns.label.unwrap_or_default();
-    let (rows, beside) = (source.place(0).is_row, source.asked_beside());
+    let (files, beside) = (RowFiles::one(path, source.place(0).is_row), source.asked_beside());
     let mut records = source.records();
     let (mut examples, mut form) = (Vec::new(), Form::default());
     while let Some(record) = records.next() {
@@ -82,7 +85,7 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
     let column = layout.columns.get(column).cloned().unwrap_or_default();
-    Ok(ScoredTexts { path, examples, skipped, description, column, beside, rows, form })
+    Ok(ScoredTexts { path, examples, skipped, description, column, beside, weights: None, files, form })
 }
 
 impl ScoredTexts {
@@ -92,9 +95,9 @@ impl ScoredTexts {
         self.form.goes_with(&other.form)
     }
 
-    /// Where an example is.
-    pub fn place(&self, example: &ScoredText) -> Place {
-        if self.rows { Place::row(&self.path, example.line) } else { Place::line(&self.path, example.line) }
+    /// The place of an example, counted from 0.
+    pub fn place(&self, row: usize) -> Place {
+        self.files.place(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
     /// Checks that there is something to train on.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::error::{DataError, Place, Role};
 use super::format::{Format, ReadOptions};
-use super::look::columns::{self, Beside, Columns};
+use super::look::columns::{self, Columns, FeatureSource};
 use super::look::label_form::only_label;
 use super::look::label_kind::LabelKind;
 use super::look::missing::Missing;
@@ -119,7 +119,7 @@ impl Source {
 
     /// The columns beside the text, as they were asked for, each by its name in the file.
     pub(crate) fn asked_beside(&self) -> Vec<Asked> {
-        let name = |of: &Beside| of.column().map(|column| self.layout().columns[column].clone());
+        let name = |of: &FeatureSource| of.column().map(|column| self.layout().columns[column].clone());
         let names = self.columns.beside.iter().map(name);
         let asked = self.table.options.beside.iter().zip(names);
         asked.map(|(of, name)| Asked { name: name.unwrap_or_else(|| of.name.clone()), ..of.clone() }).collect()
@@ -152,7 +152,7 @@ impl Source {
                     None => out.push_str(&tr!(", no label", "、ラベルなし")),
                 }
                 let titles: Vec<String> =
-                    beside.iter().filter_map(Beside::column).map(|column| layout.column_title(column)).collect();
+                    beside.iter().filter_map(FeatureSource::column).map(|column| layout.column_title(column)).collect();
                 if !titles.is_empty() {
                     let titles = joined(&titles);
                     out.push_str(&tr!(", beside the text = {titles}", "、テキスト以外の列 = {titles}"));
@@ -183,7 +183,7 @@ impl Source {
     fn check(&self, record: &Record) -> Result<(), DataError> {
         self.check_text(record, self.columns.text)?;
         self.columns.second.map_or(Ok(()), |second| self.check_text(record, second))?;
-        let mut beside = self.columns.beside.iter().filter_map(Beside::column);
+        let mut beside = self.columns.beside.iter().filter_map(FeatureSource::column);
         beside.try_for_each(|column| self.table.check_text(record, Role::Beside, column))
     }
 
@@ -240,7 +240,7 @@ impl Source {
     /// Checks whether the label of a row is missing.
     pub(crate) fn lacks_label(&self, record: &Record, column: usize) -> bool {
         let missing = Missing::of(&self.table.options);
-        only_label(self.layout(), record, column).is_ok_and(|label| missing.is_none(&label))
+        only_label(self.layout(), record, column).is_ok_and(|label| missing.label(&label).is_none())
     }
 
     /// The labels whose spellings are merged, if they are.

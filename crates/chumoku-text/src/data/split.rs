@@ -219,31 +219,29 @@ pub struct Shared {
 pub struct SharedText {
     /// The text, as the second set has it.
     pub text: String,
-    /// The first line of the first set that has it.
-    pub line_a: u64,
-    /// The line of the second set.
-    pub line_b: u64,
+    /// The first row of the first set that has it, and the row of the second set, from 0.
+    pub rows: [usize; 2],
 }
 
 /// Finds the rows of `b` whose texts, after [`normalise`], are also in `a`: what a test set must not share with
 /// training.
 pub fn shared_texts(a: &[Example], b: &[Example]) -> Shared {
-    let [a, b] = [a, b].map(|rows| rows.iter().map(|row| (&*row.text, row.line)).collect::<Vec<_>>());
+    let [a, b] = [a, b].map(|rows| rows.iter().map(|row| &*row.text).collect::<Vec<_>>());
     shared_rows(&a, &b)
 }
 
-/// The same for texts with their lines.
-pub(crate) fn shared_rows(a: &[(&str, u64)], b: &[(&str, u64)]) -> Shared {
-    let mut lines: HashMap<[u8; 32], u64> = HashMap::new();
-    for (text, line) in a {
-        lines.entry(hash(0, text)).or_insert(*line);
+/// The same for texts.
+pub(crate) fn shared_rows(a: &[&str], b: &[&str]) -> Shared {
+    let mut rows: HashMap<[u8; 32], usize> = HashMap::new();
+    for (row, text) in a.iter().enumerate() {
+        rows.entry(hash(0, text)).or_insert(row);
     }
     let mut shared = Shared::default();
-    for &(text, line_b) in b {
-        if let Some(&line_a) = lines.get(&hash(0, text)) {
+    for (row, text) in b.iter().enumerate() {
+        if let Some(&first) = rows.get(&hash(0, text)) {
             shared.count += 1;
             if shared.examples.len() < 3 {
-                shared.examples.push(SharedText { text: text.to_owned(), line_a, line_b });
+                shared.examples.push(SharedText { text: (*text).to_owned(), rows: [first, row] });
             }
         }
     }

@@ -25,6 +25,7 @@ pub fn is_no_place(kind: ErrorKind) -> bool {
             | K::AlreadyExists
             | K::CrossesDevices
             | K::ExecutableFileBusy
+            | K::ResourceBusy
             | K::Unsupported
     )
 }

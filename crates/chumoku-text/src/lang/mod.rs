@@ -57,8 +57,17 @@ impl Lang {
     /// English where that names a language we do not speak.
     #[must_use]
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Lang {
+        Lang::of_user(variable, || None)
+    }
+
+    /// The user's language: that of the environment, or, where it names none, the one of the system's settings.
+    ///
+    /// Programs give [`std::env::var`] and `chumoku_kernels::system::user_language`: Windows and macOS have such settings, and
+    /// programs that are not started from a shell find no variables.
+    #[must_use]
+    pub fn of_user(variable: impl Fn(&str) -> Option<String>, settings: impl FnOnce() -> Option<String>) -> Lang {
         let set = |name| variable(name).filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set).unwrap_or_default();
+        let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set).or_else(settings).unwrap_or_default();
         let language = locale.split(['_', '.', '@', '-']).next().unwrap_or_default();
         match language.eq_ignore_ascii_case("ja") || language.eq_ignore_ascii_case("japanese") {
             true => Lang::Ja,
@@ -181,6 +190,19 @@ mod tests {
         assert_eq!(of(&[("LANG", "ja_JP.UTF-8"), ("LC_ALL", "C")]), Lang::En);
         assert_eq!(of(&[("LANG", "ja_JP.UTF-8"), ("LC_ALL", "")]), Lang::Ja);
         assert_eq!(of(&[("LANG", "en_GB.UTF-8"), ("LC_MESSAGES", "ja_JP.eucJP")]), Lang::Ja);
+    }
+
+    #[test]
+    fn settings_count_where_the_environment_is_silent() {
+        let of = |lang: Option<&str>, settings: Option<&str>| {
+            Lang::of_user(|name| lang.filter(|_| name == "LANG").map(str::to_owned), || settings.map(str::to_owned))
+        };
+        assert_eq!(of(None, Some("ja-JP")), Lang::Ja);
+        assert_eq!(of(Some(""), Some("ja")), Lang::Ja);
+        assert_eq!(of(None, Some("en-US")), Lang::En);
+        assert_eq!(of(None, None), Lang::En);
+        assert_eq!(of(Some("C.UTF-8"), Some("ja-JP")), Lang::En);
+        assert_eq!(of(Some("ja_JP.UTF-8"), Some("en-US")), Lang::Ja);
     }
 
     /// The files of a folder and of those in it.

@@ -10,16 +10,19 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::Inputs;
+use super::{Inputs, rename};
 use crate::data::DataError;
 
 /// A file in the making: written beside its destination under a temporary name, flushed to disk and renamed by
 /// [`AtomicOutput::commit`]. Dropped without that, or killed, it leaves what was there before.
 ///
 /// A file keeps its permissions, and a link goes on pointing to it. A device or a pipe is written to as it is: there is
-/// nothing to replace.
+/// nothing to replace. On Windows a file that is read-only is not replaced, and one that another program has open may not be.
 pub struct AtomicOutput {
+    /// As the user named it.
     path: PathBuf,
+    /// The file that it leads to.
+    place: PathBuf,
     file: Target,
 }
 
@@ -47,25 +50,26 @@ impl AtomicOutput {
         let there = std::fs::metadata(path).ok();
         if there.as_ref().is_some_and(|there| !there.is_file()) {
             let file = File::options().write(true).open(path).map_err(|source| write_error(path, source))?;
-            return Ok(AtomicOutput { path: path.to_owned(), file: Target::Through(BufWriter::new(file)) });
+            let [path, place] = [path.to_owned(), PathBuf::new()];
+            return Ok(AtomicOutput { path, place, file: Target::Through(BufWriter::new(file)) });
+        }
+        if cfg!(windows) && there.as_ref().is_some_and(|there| there.permissions().readonly()) {
+            return Err(write_error(path, io::ErrorKind::PermissionDenied.into()));
         }
         // Where a link leads is what is replaced.
-        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let folder = folder_of(path);
+        let is_link = path.symlink_metadata().is_ok_and(|there| there.is_symlink());
+        let place = if is_link { path.canonicalize().ok() } else { None }.unwrap_or_else(|| path.to_owned());
+        let folder = folder_of(&place);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".chumoku-").suffix(".tmp");
-        #[cfg(unix)]
-        {
-            // Temporary files are private by default; this one is to become an ordinary file, as the umask has it.
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(fs::Permissions::from_mode(0o666));
-        }
-        let file = builder.tempfile_in(folder).map_err(|source| write_error(path, source))?;
+        // An ordinary file, as the umask has it: temporary files of the crate are private, and marked as such on Windows.
+        let file =
+            builder.make_in(folder, |path| File::create_new(path)).map_err(|source| write_error(path, source))?;
         if let Some(there) = there {
             // Not every file system knows permissions; the content counts more.
             let _ = file.as_file().set_permissions(there.permissions());
         }
-        Ok(AtomicOutput { path: path.clone(), file: Target::Beside(BufWriter::new(file)) })
+        Ok(AtomicOutput { path: path.to_owned(), place, file: Target::Beside(BufWriter::new(file)) })
     }
 
     /// Checks that [`AtomicOutput::create`] would open the file, and leaves everything as it was.
@@ -103,18 +107,21 @@ impl AtomicOutput {
     ///
     /// If it cannot be written out or renamed; what was there before is then still there.
     pub fn commit(self) -> Result<(), DataError> {
-        let AtomicOutput { path, file } = self;
+        let AtomicOutput { path, place, file } = self;
         let finish = || -> io::Result<()> {
             let file = match file {
                 Target::Beside(file) => file,
                 Target::Through(mut file) => return file.flush(),
             };
-            let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
+            let (file, mut temporary) = file.into_inner().map_err(io::IntoInnerError::into_error)?.into_parts();
+            file.sync_all()?;
+            // Elsewhere than on Unix a file that is open gets no other name.
+            drop(file);
+            rename(&temporary, &place)?;
+            temporary.disable_cleanup(true);
             // The new name is on disk only when the folder is.
             #[cfg(unix)]
-            fs::File::open(folder_of(&path))?.sync_all()?;
+            fs::File::open(folder_of(&place))?.sync_all()?;
             Ok(())
         };
         finish().map_err(|source| write_error(&path, source))
@@ -190,6 +197,50 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"after");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(AtomicOutput::create(&folder.path().join("no/such/folder.csv"), &Inputs::none()).is_err());
+    }
+
+    #[test]
+    fn a_file_that_only_may_be_read_keeps_its_permissions_or_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        std::fs::write(&path, "before").unwrap();
+        let set = |is_read_only: bool| {
+            let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+            permissions.set_readonly(is_read_only);
+            std::fs::set_permissions(&path, permissions).unwrap();
+        };
+        set(true);
+        let written = AtomicOutput::write_whole(&path, &Inputs::none(), b"after");
+        // On Unix the folder decides what may be replaced, on Windows the file.
+        assert_eq!(written.is_err(), cfg!(windows), "{written:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), if cfg!(windows) { "before" } else { "after" });
+        assert!(std::fs::metadata(&path).unwrap().permissions().readonly());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        set(false);
+    }
+
+    #[test]
+    fn errors_name_the_file_as_the_user_did() {
+        let folder = tempfile::tempdir().unwrap();
+        // A part that no system takes for a folder.
+        std::fs::write(folder.path().join("file"), "x").unwrap();
+        let path = folder.path().join("file").join("out.csv");
+        let error = AtomicOutput::create(&path, &Inputs::none()).err().unwrap().to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+    }
+
+    #[test]
+    fn paths_longer_than_old_limits_are_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        // Windows takes no more than 260 letters unless a program asks for more.
+        let deep = (0..6).fold(folder.path().to_owned(), |path, n| path.join(format!("{n}").repeat(60)));
+        std::fs::create_dir_all(&deep).unwrap();
+        let path = deep.join("表.csv");
+        for content in ["one", "two"] {
+            AtomicOutput::write_whole(&path, &Inputs::none(), content.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        assert!(Inputs::of([&path]).contains(&path) && Inputs::of([folder.path()]).contains(&path));
     }
 
     #[test]

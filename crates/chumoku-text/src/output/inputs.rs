@@ -1,16 +1,21 @@
 //! The files that a program reads.
 
 use crate::data::DataFiles;
+use chumoku_kernels::system::FileId;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The files and folders that this process has read. Files that a command line names to be read come beside these.
+static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Folders inside folders that are searched: a checkpoint of a trial in a model folder lies less deep.
 const DEEPEST: usize = 8;
 
 /// The files that a program reads, which no output may replace.
 ///
-/// On Unix files are the same if device and inode are, so symbolic and hard links are seen through. Elsewhere canonical paths are
-/// compared, which sees through symbolic links.
+/// Files are the same if the system says so, whatever their names: symbolic and hard links are seen through.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     paths: Vec<PathBuf>,
@@ -30,6 +35,22 @@ impl Inputs {
         inputs
     }
 
+    /// Notes a file or folder that this process reads, for [`Inputs::with_read`].
+    pub fn note_read(path: &Path) {
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        // Temporary files come and go.
+        read.retain(|path| path.exists());
+        // The working directory may change.
+        read.insert(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    }
+
+    /// The same inputs, and everything that this process has read.
+    #[must_use]
+    pub fn with_read(mut self) -> Inputs {
+        self.paths.extend(READ.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        self
+    }
+
     /// Adds the files of a path.
     pub fn add(&mut self, path: &Path) {
         match DataFiles::of_argument(path) {
@@ -41,8 +62,17 @@ impl Inputs {
     /// Tells whether writing to `output` would replace an input.
     #[must_use]
     pub fn contains(&self, output: &Path) -> bool {
-        let Some(output) = FileId::of(output) else { return false };
+        let Some(output) = file_id(output) else { return false };
         self.paths.iter().any(|path| holds(path, &output, DEEPEST))
+    }
+
+    /// Returns the input that standard output is written to, as in `chumoku predict … --input a.csv >> a.csv`.
+    ///
+    /// A file in the folder of a model is no such input: the folder may hold the results of other commands.
+    #[must_use]
+    pub fn at_standard_output(&self) -> Option<&Path> {
+        let output = standard_output()?;
+        self.paths.iter().map(PathBuf::as_path).find(|path| file_id(path).as_ref() == Some(&output))
     }
 }
 
@@ -52,26 +82,32 @@ fn holds(path: &Path, file: &FileId, deepest: usize) -> bool {
         let mut entries = fs::read_dir(path).into_iter().flatten().flatten();
         return deepest > 0 && entries.any(|entry| holds(&entry.path(), file, deepest - 1));
     }
-    FileId::of(path).as_ref() == Some(file)
+    file_id(path).as_ref() == Some(file)
 }
 
-/// A file, whatever name it goes by.
-#[derive(Debug, PartialEq, Eq)]
-struct FileId(#[cfg(unix)] [u64; 2], #[cfg(not(unix))] PathBuf);
+/// The file that a path leads to. None where there is none, and for devices and pipes, which writing does not replace.
+fn file_id(path: &Path) -> Option<FileId> {
+    if !fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    FileId::at(path).ok()
+}
 
-impl FileId {
-    /// The file that a path leads to. None where there is none, and for devices and pipes, which writing does not replace.
+/// The file that a shell has opened as standard output. None for terminals, devices and pipes.
+fn standard_output() -> Option<FileId> {
     #[cfg(unix)]
-    fn of(path: &Path) -> Option<FileId> {
-        use std::os::unix::fs::MetadataExt;
-        let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        Some(FileId([found.dev(), found.ino()]))
+    use std::os::fd::AsFd;
+    #[cfg(unix)]
+    let output = std::io::stdout().as_fd().try_clone_to_owned().ok()?;
+    #[cfg(windows)]
+    use std::os::windows::io::AsHandle;
+    #[cfg(windows)]
+    let output = std::io::stdout().as_handle().try_clone_to_owned().ok()?;
+    let output = fs::File::from(output);
+    if !output.metadata().is_ok_and(|found| found.is_file()) {
+        return None;
     }
-
-    #[cfg(not(unix))]
-    fn of(path: &Path) -> Option<FileId> {
-        path.canonicalize().ok().filter(|path| path.is_file()).map(FileId)
-    }
+    FileId::of(&output).ok()
 }
 
 #[cfg(test)]
@@ -112,5 +148,9 @@ mod tests {
             assert!(!inputs.contains(&at(name)), "{name}");
         }
         assert!(!inputs.contains(Path::new("/dev/null")) && !Inputs::none().contains(&at("table.csv")));
+        Inputs::note_read(&at("other"));
+        assert!(
+            Inputs::none().with_read().contains(&at("other")) && !Inputs::none().with_read().contains(&at("table.csv"))
+        );
     }
 }

@@ -2,9 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "this module is where files are opened to be written")]
 
+use crate::tr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Creates a file that is not there yet, so that nothing is replaced.
 ///
@@ -19,7 +21,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// # Errors
 /// If it cannot be opened or created.
 pub fn open_existing_or_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    patiently(|| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path))
 }
 
 /// Gives a file or folder another name, and replaces a file that has this name.
@@ -27,7 +29,69 @@ pub fn open_existing_or_new(path: &Path) -> io::Result<File> {
 /// # Errors
 /// If the system refuses.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)
+    patiently(|| fs::rename(from, to))
+}
+
+/// Removes a file.
+///
+/// # Errors
+/// If the system refuses.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    patiently(|| fs::remove_file(path))
+}
+
+/// Removes a folder that holds nothing.
+///
+/// # Errors
+/// If the system refuses.
+pub fn remove_folder(path: &Path) -> io::Result<()> {
+    patiently(|| fs::remove_dir(path))
+}
+
+/// Tells whether another program that has a file open may be why the system refuses.
+///
+/// Windows neither replaces nor removes files that others have open: virus scanners and indexers do so for a moment.
+fn is_in_use(error: &io::Error) -> bool {
+    const ACCESS_DENIED: i32 = 5;
+    const SHARING_VIOLATION: i32 = 32;
+    const LOCK_VIOLATION: i32 = 33;
+    /// A file that was removed and is still open is in its folder until it is closed.
+    const DIR_NOT_EMPTY: i32 = 145;
+    const USER_MAPPED_FILE: i32 = 1224;
+    let codes = [ACCESS_DENIED, SHARING_VIOLATION, LOCK_VIOLATION, DIR_NOT_EMPTY, USER_MAPPED_FILE];
+    cfg!(windows) && error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+/// Repeats for about a second what fails because another program has a file open.
+fn patiently<T>(act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    repeat_while(is_in_use, std::thread::sleep, act)
+}
+
+/// Repeats what fails while `is_in_use` says so, with pauses that double; at last the error says what to do.
+fn repeat_while<T>(
+    is_in_use: impl Fn(&io::Error) -> bool,
+    mut pause: impl FnMut(Duration),
+    mut act: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    const PAUSES: u32 = 10;
+    for n in 0..PAUSES {
+        match act() {
+            Err(error) if is_in_use(&error) => pause(Duration::from_millis(1 << n)),
+            done => return done,
+        }
+    }
+    act().map_err(|error| match error.kind() {
+        // It may hold files of others.
+        io::ErrorKind::DirectoryNotEmpty => error,
+        _ if is_in_use(&error) => io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            tr!(
+                "{error}; another program may have it open: close it there and repeat, and check its permissions",
+                "{error}。別のプログラムが開いている可能性があります。閉じてからもう一度実行し、アクセス権も確認してください"
+            ),
+        ),
+        _ => error,
+    })
 }
 
 /// The lock of a work folder, in which it lies.
@@ -93,7 +157,11 @@ impl Drop for WorkFolder {
 fn remove_unless_held(folder: &Path) {
     let Ok(lock) = File::open(folder.join(LOCK)) else { return };
     match lock.try_lock() {
-        Ok(()) => drop(fs::remove_dir_all(folder)),
+        Ok(()) => {
+            // No process takes the lock of another one's folder. Windows removes no folder with an open file.
+            drop(lock);
+            drop(fs::remove_dir_all(folder));
+        }
         Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
     }
 }
@@ -101,6 +169,61 @@ fn remove_unless_held(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_have_open_is_tried_again_for_a_while() {
+        use std::cell::Cell;
+        let busy = |error: &io::Error| error.raw_os_error() == Some(32);
+        // Fails so often, and tells what came of it, how often it was tried, and how long the pauses were.
+        let tried = |failures: u32, code: i32| {
+            let (times, paused) = (Cell::new(0), Cell::new(Duration::ZERO));
+            let act = || {
+                times.set(times.get() + 1);
+                if times.get() <= failures { Err(io::Error::from_raw_os_error(code)) } else { Ok(()) }
+            };
+            let result = repeat_while(busy, |pause| paused.set(paused.get() + pause), act);
+            (result, times.get(), paused.get())
+        };
+        let milliseconds = |pauses: u64| Duration::from_millis(pauses);
+        assert!(matches!(tried(0, 32), (Ok(()), 1, Duration::ZERO)));
+        assert!(matches!(tried(3, 32), (Ok(()), 4, paused) if paused == milliseconds(7)));
+        assert!(matches!(tried(10, 32), (Ok(()), 11, paused) if paused == milliseconds(1023)));
+        let (result, times, _) = tried(11, 32);
+        let error = result.unwrap_err();
+        assert!(times == 11 && error.to_string().contains("another program may have it open"), "{error}");
+        // Other errors are not tried again.
+        let (result, times, paused) = tried(1, 2);
+        assert_eq!((result.unwrap_err().raw_os_error(), times, paused), (Some(2), 1, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_file_that_is_read_is_replaced_or_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| place.path().join(name));
+        fs::write(&old, "old").unwrap();
+        fs::write(&new, "new").unwrap();
+        let reader = File::open(&old).unwrap();
+        // Windows may refuse, by its version and the file system; then nothing has changed.
+        let replaced = rename(&new, &old);
+        match &replaced {
+            Ok(()) => assert_eq!(fs::read_to_string(&old).unwrap(), "new"),
+            Err(error) => {
+                assert!(cfg!(windows) && error.to_string().contains("another program"), "{error}");
+                assert_eq!(
+                    ["old", "new"].map(|name| fs::read_to_string(place.path().join(name)).unwrap()),
+                    ["old", "new"]
+                );
+            }
+        }
+        drop(reader);
+        if replaced.is_err() {
+            rename(&new, &old).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&old).unwrap(), "new");
+        remove_file(&old).unwrap();
+        assert_eq!(remove_file(&old).unwrap_err().kind(), io::ErrorKind::NotFound);
+        remove_folder(place.path()).unwrap();
+    }
 
     #[test]
     fn a_work_folder_that_nobody_holds_is_removed_by_the_next() {

@@ -8,8 +8,8 @@ use icu_provider::{DataError, DataErrorKind, DataProvider, DataRequest, DataResp
 use icu_segmenter::WordSegmenter;
 use icu_segmenter::options::WordBreakOptions;
 use icu_segmenter::provider::{
-    Baked, SegmenterBreakGraphemeClusterV1, SegmenterBreakWordOverrideV1, SegmenterBreakWordV1, SegmenterDictionaryAutoV2,
-    SegmenterDictionaryExtendedV2,
+    Baked, SegmenterBreakGraphemeClusterV1, SegmenterBreakWordOverrideV1, SegmenterBreakWordV1,
+    SegmenterDictionaryAutoV2, SegmenterDictionaryExtendedV2,
 };
 
 /// Data of ICU4X for Japanese and Chinese. The dictionaries of Burmese, Khmer, Lao and Thai would add 1 MB to the program.
@@ -24,7 +24,12 @@ macro_rules! load_from_icu4x {
         }
     )*};
 }
-load_from_icu4x!(SegmenterBreakGraphemeClusterV1, SegmenterBreakWordOverrideV1, SegmenterBreakWordV1, SegmenterDictionaryAutoV2);
+load_from_icu4x!(
+    SegmenterBreakGraphemeClusterV1,
+    SegmenterBreakWordOverrideV1,
+    SegmenterBreakWordV1,
+    SegmenterDictionaryAutoV2
+);
 
 impl DataProvider<SegmenterDictionaryExtendedV2> for JapaneseData {
     fn load(&self, _: DataRequest) -> Result<DataResponse<SegmenterDictionaryExtendedV2>, DataError> {

@@ -21,7 +21,7 @@ fn the_loss_is_that_of_the_kernels() {
     let trace = example(text).unwrap().trace(0).unwrap();
     let logits = value(&trace, "logits").as_standard_layout().to_owned();
     let mut gradient = vec![0.0; logits.len()];
-    let options = CrossEntropy { label_smoothing: 0.0, class_weights: None };
+    let options = CrossEntropy { label_smoothing: 0.0, class_weights: None, row_weights: None };
     let loss = cross_entropy(logits.as_slice().unwrap(), &[2, 0], &options, &mut gradient).unwrap();
     let own = value(&trace, "loss")[[0, 0]];
     assert!((own - loss).abs() < 1e-12, "{own} {loss}");

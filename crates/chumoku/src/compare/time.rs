@@ -127,7 +127,8 @@ impl Subject {
         let draw = |i: usize, n: usize| (f64::from(random.uniform(i as u64)) * n as f64) as u32;
         let ids: Vec<u32> = (0..BATCH * length).map(|i| draw(i, config.vocab_size)).collect();
         let labels: Vec<u32> = (0..BATCH).map(|i| draw(i, config.num_classes)).collect();
-        let options = CrossEntropy { label_smoothing: self.settings.label_smoothing, class_weights: None };
+        let options =
+            CrossEntropy { label_smoothing: self.settings.label_smoothing, class_weights: None, row_weights: None };
 
         let start = Instant::now();
         let (model, params, step) = (&self.model, &self.state.params, self.state.step);

@@ -125,7 +125,8 @@ impl Fitting<'_> {
             labels: &train.1,
             num_classes: self.classes,
             valid: choose.then_some((&own.0[..], &own.1[..])),
-            class_weights: None,
+            weights: None,
+            valid_weights: None,
         };
         let model = NgramModel::train(&data, &self.config, &AtomicBool::new(false), &|_| ())?;
         if choose && let Some(report) = model.report() {

@@ -126,7 +126,7 @@ impl Paths {
             example.labels = all;
         }
         match bad {
-            Some((row, label)) => Err(self.bad(&sets.place(&sets.examples[row]), &label)),
+            Some((row, label)) => Err(self.bad(&sets.place(row), &label)),
             None => Ok(()),
         }
     }
@@ -204,8 +204,8 @@ impl Paths {
                 None => bad = bad.or(Some(row)),
             }
         }
-        match bad.map(|row| &dataset.examples[row]) {
-            Some(example) => Err(self.bad(&dataset.place(example), &example.label)),
+        match bad {
+            Some(row) => Err(self.bad(&dataset.place(row), &dataset.examples[row].label)),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Where checkpoints stand and what they are called.
 
 use super::standing::Standing;
-use crate::{Error, Result, failpoint};
+use crate::{Error, Result, failpoint, output};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ pub(crate) fn remove_checkpoint(path: &Path) -> Result<()> {
         let file = path.join(name);
         if Standing::of(&file) == Standing::File {
             failpoint::hit("remove");
-            fs::remove_file(&file).map_err(Error::writing("removing", &file))?;
+            output::remove_file(&file).map_err(Error::writing("removing", &file))?;
         }
     }
-    match fs::remove_dir(path) {
+    match output::remove_folder(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::writing("removing", path)(error)),
         _ => Ok(()),
     }

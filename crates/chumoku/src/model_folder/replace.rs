@@ -93,7 +93,7 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
                 if !may_go_on() {
                     return Ok(());
                 }
-                fs::remove_file(&stale).map_err(Error::writing("removing", &stale))?;
+                output::remove_file(&stale).map_err(Error::writing("removing", &stale))?;
             }
         }
     }
@@ -105,7 +105,10 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
                 return Ok(());
             }
             let (from, to) = (ready.join(name), folder.join(name));
-            if let Ok(there) = to.symlink_metadata() {
+            // On Windows they say no more than that a file must not be replaced.
+            if let Ok(there) = to.symlink_metadata()
+                && cfg!(unix)
+            {
                 // Who may read the old file may read the new one. Not every file system knows permissions.
                 let _ = fs::set_permissions(&from, there.permissions());
             }
@@ -152,7 +155,7 @@ pub(crate) fn clear(folder: &Path) -> Result<()> {
             _ => {}
         }
     }
-    fs::remove_dir(folder).map_err(Error::writing("removing", folder))
+    output::remove_folder(folder).map_err(Error::writing("removing", folder))
 }
 
 /// Removes a folder of checkpoints.
@@ -165,11 +168,11 @@ pub(crate) fn clear_checkpoints(folder: &Path) -> Result<()> {
     }
     let steps = names(folder).into_iter().filter(|name| is_step(name.trim_end_matches(".tmp")));
     steps.map(|step| folder.join(step)).try_for_each(|step| super::remove_checkpoint(&step))?;
-    fs::remove_dir(folder).map_err(Error::writing("removing", folder))
+    output::remove_folder(folder).map_err(Error::writing("removing", folder))
 }
 
 fn remove(path: &Path) -> Result<()> {
-    fs::remove_file(path).map_err(Error::writing("removing", path))
+    output::remove_file(path).map_err(Error::writing("removing", path))
 }
 
 /// Writes a new file and flushes it to disk.

@@ -105,11 +105,16 @@ impl Counts {
     }
 }
 
-/// Micro-averaged F1 of predicted sets.
-pub(crate) fn micro_f1(truth: &[Vec<u32>], predicted: &[Vec<u32>]) -> f64 {
-    let mut all = Counts::default();
-    truth.iter().zip(predicted).for_each(|(truth, predicted)| all.add(Counts::of(truth, predicted)));
-    all.f1()
+/// Micro-averaged F1 of predicted sets, of rows that count as their weights say.
+pub(crate) fn micro_f1(truth: &[Vec<u32>], predicted: &[Vec<u32>], weights: Option<&[f32]>) -> f64 {
+    let (mut right, mut all) = (0.0, 0.0);
+    for (row, (truth, predicted)) in truth.iter().zip(predicted).enumerate() {
+        let weight = weights.map_or(1.0, |weights| f64::from(weights[row]));
+        let counts = Counts::of(truth, predicted);
+        right += weight * counts.right as f64;
+        all += weight * (counts.predicted + counts.there) as f64;
+    }
+    if all > 0.0 { 2.0 * right / all } else { 0.0 }
 }
 
 impl LabelScores {
@@ -302,7 +307,7 @@ mod tests {
         let [low, high] = found.micro_f1_interval;
         assert!(low < found.micro_f1 && found.micro_f1 < high);
         assert_eq!(found.of_labels[1].f1, 2.0 / 3.0);
-        assert_eq!(micro_f1(&truth, &predicted), found.micro_f1);
+        assert_eq!(micro_f1(&truth, &predicted, None), found.micro_f1);
     }
 
     #[test]

@@ -38,10 +38,12 @@ pub use number_scores::{LevelScore, NumberScores, figure};
 pub use paired::Difference;
 pub(crate) use paired::{LEVEL, MARGIN};
 pub use quick::quick_scores;
+pub(crate) use quick::weighted_scores;
 pub(crate) use ratio_gain::{Parts, ratio_gain};
 pub use resample::Judged;
 pub(crate) use resample::accuracy_gain;
 pub use rows::Rows;
+pub(crate) use rows::picked;
 pub use scores::{ClassScore, Scores};
 pub use span_scores::{SpanScore, SpanScores};
 pub use sureness::Sureness;
@@ -66,10 +68,21 @@ pub(crate) fn largest(row: &[f32]) -> u32 {
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
 }
 
-/// Mean negative log-probability of the right classes.
-pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32]) -> f64 {
-    let sum: f64 = log_p.iter().zip(labels).map(|(row, &label)| -f64::from(row[label as usize])).sum();
-    sum / labels.len().max(1) as f64
+/// Mean negative log-probability of the right classes, of rows that count as their weights say.
+pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> f64 {
+    let losses = log_p.iter().zip(labels).map(|(row, &label)| -f64::from(row[label as usize]));
+    weighted_mean(losses, weights)
+}
+
+/// The mean of values that count as their weights say; 0 if there are none.
+pub(crate) fn weighted_mean(values: impl Iterator<Item = f64>, weights: Option<&[f32]>) -> f64 {
+    let (mut sum, mut all) = (0.0, 0.0);
+    for (row, value) in values.enumerate() {
+        let weight = weights.map_or(1.0, |weights| f64::from(weights[row]));
+        sum += weight * value;
+        all += weight;
+    }
+    if all > 0.0 { sum / all } else { 0.0 }
 }
 
 /// Scores of rows of log-probabilities, and the classes that are the answers: the most probable ones, or those that the tree of
@@ -86,7 +99,7 @@ pub(crate) fn of_log_p(
         Some(tree) => tree.answer(&row.iter().map(|x| x.exp()).collect::<Vec<f32>>()) as u32,
     };
     let predicted = answered.unwrap_or_else(|| log_p.iter().map(answer).collect());
-    let loss = mean_loss(&log_p, &rows.labels);
+    let loss = mean_loss(&log_p, &rows.labels, None);
     let sureness = Sureness::of(&log_p, &rows.labels);
     let judged = rows.judged(&predicted, texts);
     let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &judged, seed));

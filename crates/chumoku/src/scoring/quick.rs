@@ -1,29 +1,47 @@
 //! Accuracy and macro-F1 alone, without intervals.
 
 /// Right, true and predicted rows of each class → (accuracy, macro-F1).
-fn figures(right: &[usize], truth: &[usize], predicted: &[usize]) -> (f64, f64) {
-    let rows: usize = truth.iter().sum();
+fn figures(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f64, f64) {
+    let rows: f64 = truth.iter().sum();
     let (mut f1, mut occurring) = (0.0, 0);
     for ((&right, &truth), &predicted) in right.iter().zip(truth).zip(predicted) {
-        if truth + predicted > 0 {
-            f1 += 2.0 * right as f64 / (truth + predicted) as f64;
+        if truth + predicted > 0.0 {
+            f1 += 2.0 * right / (truth + predicted);
             occurring += 1;
         }
     }
-    (right.iter().sum::<usize>() as f64 / rows.max(1) as f64, f1 / f64::from(occurring.max(1)))
-}
-
-fn tally(rows: impl Iterator<Item = (u32, u32)>, classes: usize) -> (f64, f64) {
-    let mut counts = [vec![0; classes], vec![0; classes], vec![0; classes]];
-    for (t, p) in rows {
-        counts[0][t as usize] += usize::from(t == p);
-        counts[1][t as usize] += 1;
-        counts[2][p as usize] += 1;
-    }
-    figures(&counts[0], &counts[1], &counts[2])
+    let accuracy = if rows > 0.0 { right.iter().sum::<f64>() / rows } else { 0.0 };
+    (accuracy, f1 / f64::from(occurring.max(1)))
 }
 
 /// Accuracy and macro-F1 alone, as training needs them after every epoch.
 pub fn quick_scores(truth: &[u32], predicted: &[u32], classes: usize) -> (f64, f64) {
-    tally(truth.iter().copied().zip(predicted.iter().copied()), classes)
+    weighted_scores(truth, predicted, None, classes)
+}
+
+/// The same of rows that count differently.
+pub(crate) fn weighted_scores(truth: &[u32], predicted: &[u32], weights: Option<&[f32]>, classes: usize) -> (f64, f64) {
+    let mut counts = [vec![0.0; classes], vec![0.0; classes], vec![0.0; classes]];
+    for (row, (&t, &p)) in truth.iter().zip(predicted).enumerate() {
+        let weight = weights.map_or(1.0, |weights| f64::from(weights[row]));
+        counts[0][t as usize] += if t == p { weight } else { 0.0 };
+        counts[1][t as usize] += weight;
+        counts[2][p as usize] += weight;
+    }
+    figures(&counts[0], &counts[1], &counts[2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_how_often_a_row_is_there() {
+        let (truth, predicted) = ([0, 1, 1, 2], [0, 1, 2, 2]);
+        let found = weighted_scores(&truth, &predicted, Some(&[1.0, 2.0, 3.0, 0.0]), 4);
+        let twice = quick_scores(&[0, 1, 1, 1, 1, 1], &[0, 1, 1, 2, 2, 2], 4);
+        assert_eq!(found, twice);
+        assert_eq!(weighted_scores(&truth, &predicted, Some(&[1.0; 4]), 4), quick_scores(&truth, &predicted, 4));
+        assert_eq!(quick_scores(&[], &[], 2), (0.0, 0.0));
+    }
 }

@@ -15,11 +15,13 @@ pub struct Rows<A = u32> {
     pub texts: Vec<String>,
     /// Each text's class, as an index into the labels; or its labels, ascending; or its number.
     pub labels: Vec<A>,
+    /// How much each row counts in training, and where validation rows choose; all alike if absent.
+    pub weights: Option<Vec<f32>>,
 }
 
 impl<A> Default for Rows<A> {
     fn default() -> Self {
-        Rows { texts: Vec::new(), labels: Vec::new() }
+        Rows { texts: Vec::new(), labels: Vec::new(), weights: None }
     }
 }
 
@@ -38,6 +40,45 @@ impl<A: Answer> Rows<A> {
     pub fn texts(&self) -> Vec<&str> {
         self.texts.iter().map(String::as_str).collect()
     }
+
+    /// The rows of these numbers, in their order.
+    pub(crate) fn picked(&self, rows: &[usize]) -> Rows<A> {
+        Rows {
+            texts: rows.iter().map(|&row| self.texts[row].clone()).collect(),
+            labels: rows.iter().map(|&row| self.labels[row].clone()).collect(),
+            weights: picked(self.weights.as_deref(), rows),
+        }
+    }
+
+    /// These rows, then the others.
+    pub(crate) fn joined(mut self, others: Rows<A>) -> Rows<A> {
+        if self.weights.is_some() || others.weights.is_some() {
+            let of = |rows: &Rows<A>| rows.weights.clone().unwrap_or_else(|| vec![1.0; rows.len()]);
+            self.weights = Some([of(&self), of(&others)].concat());
+        }
+        self.texts.extend(others.texts);
+        self.labels.extend(others.labels);
+        self
+    }
+
+    /// How much each row counts by its own weight and by that of its class; all alike if absent.
+    pub(crate) fn counted(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
+        let class_weights = class_weights.filter(|_| !A::IS_SET);
+        if class_weights.is_none() && self.weights.is_none() {
+            return None;
+        }
+        let of_class = |answer: &A| match (class_weights, answer.numbers()) {
+            (Some(weights), &[label]) => weights[label as usize],
+            _ => 1.0,
+        };
+        let of_row = |row: usize| self.weights.as_ref().map_or(1.0, |weights| weights[row]);
+        Some(self.labels.iter().enumerate().map(|(row, answer)| of_row(row) * of_class(answer)).collect())
+    }
+}
+
+/// The weights of the rows of these numbers.
+pub(crate) fn picked(weights: Option<&[f32]>, rows: &[usize]) -> Option<Vec<f32>> {
+    weights.map(|weights| rows.iter().map(|&row| weights[row]).collect())
 }
 
 fn numbers(labels: &[String]) -> HashMap<&str, u32> {
@@ -58,7 +99,7 @@ impl Rows {
             Some((example.text.clone(), label))
         });
         let (texts, labels) = known.unzip();
-        Rows { texts, labels }
+        Rows { texts, labels, weights: None }
     }
 }
 
@@ -74,7 +115,7 @@ impl Rows<Vec<u32>> {
             (example.text.clone(), found)
         };
         let (texts, labels) = examples.into_iter().map(row).unzip();
-        Rows { texts, labels }
+        Rows { texts, labels, weights: None }
     }
 
     /// The same with the labels above theirs, where labels stand in a tree.
@@ -91,6 +132,42 @@ impl Rows<Measured> {
     pub fn of_scores<'a>(examples: impl IntoIterator<Item = &'a ScoredText>, scale: &NumberScale) -> Rows<Measured> {
         let row = |example: &ScoredText| (example.text.clone(), scale.measured(example.score));
         let (texts, labels) = examples.into_iter().map(row).unzip();
-        Rows { texts, labels }
+        Rows { texts, labels, weights: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(labels: &[u32], weights: Option<&[f32]>) -> Rows {
+        let texts = (0..labels.len()).map(|row| format!("text {row}")).collect();
+        Rows { texts, labels: labels.to_vec(), weights: weights.map(<[f32]>::to_vec) }
+    }
+
+    #[test]
+    fn weights_stay_with_their_rows() {
+        let weighted = rows(&[0, 1, 1], Some(&[1.0, 2.0, 3.0]));
+        let some = weighted.picked(&[2, 0]);
+        assert_eq!((&some.texts[0][..], &some.labels[..]), ("text 2", &[1, 0][..]));
+        assert_eq!(some.weights, Some(vec![3.0, 1.0]));
+        // Rows without weights count 1 each beside others that have some.
+        let plain = rows(&[0], None);
+        assert_eq!(plain.clone().joined(some.clone()).weights, Some(vec![1.0, 3.0, 1.0]));
+        assert_eq!(some.joined(plain.clone()).weights, Some(vec![3.0, 1.0, 1.0]));
+        assert_eq!(plain.clone().joined(plain).weights, None);
+    }
+
+    #[test]
+    fn a_row_counts_by_its_weight_and_by_its_class() {
+        let of_classes = Some(&[0.5, 4.0][..]);
+        let (plain, weighted) = (rows(&[0, 1, 1], None), rows(&[0, 1, 1], Some(&[1.0, 2.0, 3.0])));
+        assert_eq!(plain.counted(None), None);
+        assert_eq!(plain.counted(of_classes), Some(vec![0.5, 4.0, 4.0]));
+        assert_eq!(weighted.counted(None), Some(vec![1.0, 2.0, 3.0]));
+        assert_eq!(weighted.counted(of_classes), Some(vec![0.5, 8.0, 12.0]));
+        // Labels that do not exclude each other have no weights.
+        let sets = Rows { texts: vec![String::new()], labels: vec![vec![1]], weights: Some(vec![2.0]) };
+        assert_eq!(sets.counted(of_classes), Some(vec![2.0]));
     }
 }

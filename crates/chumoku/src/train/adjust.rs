@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(adjusted.half(true).to_string(), "words=2,inside-words=2-6,min-texts=3,relevance=0.75,c=8");
         assert_eq!("".parse::<Adjusted>().unwrap(), Adjusted::default());
         let of = |settings: &str, text: String| {
-            let rows = Rows { texts: vec![text], labels: vec![0] };
+            let rows = Rows { texts: vec![text], labels: vec![0], weights: None };
             let data: TrainingData = TrainingData { train: rows, ..TrainingData::default() };
             settings.parse::<Adjusted>().unwrap().ngrams(&data)
         };

@@ -116,6 +116,7 @@ impl<A: Answer> TrainingData<A> {
         let rows = |rows: &Rows<A>| Rows {
             texts: rows.texts.iter().map(|row| of_row(row)).collect(),
             labels: rows.labels.clone(),
+            weights: rows.weights.clone(),
         };
         TrainingData {
             labels: self.labels.clone(),

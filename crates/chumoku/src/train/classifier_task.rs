@@ -18,6 +18,7 @@ use crate::models::Classifier;
 use crate::ngram::Answer;
 use crate::params::{Layout, Params};
 use crate::pretrained::Start;
+use crate::scoring::picked;
 use crate::text::TextTokenizer;
 use crate::text_classifier::TextClassifier;
 use crate::{Result, tr};
@@ -50,7 +51,7 @@ pub(super) struct Classify<'a, A = u32> {
     rows: &'a [Vec<u32>],
     valid_rows: Vec<Vec<u32>>,
     /// Rows among the training rows that are evaluated where there are no validation rows; all of them if absent.
-    watched: Option<(Vec<Vec<u32>>, &'a [A])>,
+    watched: Option<(Vec<Vec<u32>>, &'a Rows<A>)>,
     /// The tokenizer's file.
     vocabulary: String,
     /// Memory without that of the tokens.
@@ -84,16 +85,16 @@ impl<'a, A: Target> Classify<'a, A> {
 
     /// Evaluates these of the training rows after each epoch, as there are no validation rows.
     pub(super) fn watch(&mut self, rows: &'a Rows<A>) -> Result<()> {
-        self.watched = Some((self.tokenizer.encode_all(&rows.texts())?, &rows.labels));
+        self.watched = Some((self.tokenizer.encode_all(&rows.texts())?, rows));
         Ok(())
     }
 
-    /// The rows that are evaluated after each epoch.
-    fn evaluated_rows(&self) -> (&[Vec<u32>], &[A]) {
+    /// The rows that are evaluated after each epoch, as tokens and as they are.
+    fn evaluated_rows(&self) -> (&[Vec<u32>], &Rows<A>) {
         match (&self.watched, self.valid_rows.is_empty()) {
-            (_, false) => (&self.valid_rows, &self.data.valid.labels),
-            (Some((rows, labels)), true) if !rows.is_empty() => (rows, labels),
-            (_, true) => (self.rows, &self.data.train.labels),
+            (_, false) => (&self.valid_rows, &self.data.valid),
+            (Some((tokens, rows)), true) if !rows.is_empty() => (tokens, rows),
+            (_, true) => (self.rows, &self.data.train),
         }
     }
 
@@ -266,14 +267,16 @@ impl<A: Target> Trainable for Classify<'_, A> {
         let samples: Vec<Vec<u32>> = rows.iter().map(|&row| self.sample(row, at)).collect();
         let (ids, offsets) = self.framed().pack(samples.iter().map(Vec::as_slice));
         let answers: Vec<A> = rows.iter().map(|&row| self.data.train.labels[row].clone()).collect();
-        A::learn(self.model, params, (&ids, &offsets), &answers, self.plan, at.mode(), grads)
+        let weights = picked(self.data.train.weights.as_deref(), rows);
+        let answers = (&answers[..], weights.as_deref());
+        A::learn(self.model, params, (&ids, &offsets), answers, self.plan, at.mode(), grads)
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
         // Without validation rows training rows have to do.
-        let (rows, labels) = self.evaluated_rows();
-        let logits = inference::logits(self.model, params, self.framed(), rows)?;
-        Ok(A::evaluate(&logits, labels, self.data, !self.valid_rows.is_empty()))
+        let (tokens, rows) = self.evaluated_rows();
+        let logits = inference::logits(self.model, params, self.framed(), tokens)?;
+        Ok(A::evaluate(&logits, rows, self.data, !self.valid_rows.is_empty()))
     }
 
     fn work(&self, batch: &[usize]) -> Option<u64> {

@@ -3,11 +3,13 @@
 use super::card::{decision_json, most_frequent_class, report_rows, unseen_section};
 use super::changes::changes_of;
 use super::classifier_task::Classify;
+use super::crew::Crew;
 use super::few_rows::{self, Candidate, Choice, Few, Joint};
 use super::folds::cross_validate;
 use super::halves::{self, Given, Whole};
 use super::names::{label, network_name};
 use super::network::Network;
+use super::ngram_folds::is_few;
 use super::recorded::with_encoder;
 use super::run::{Ended, run};
 use super::state::Best;
@@ -18,7 +20,7 @@ use super::{Blend, Event, Freeze, Scores, TrainOptions, TrainingData};
 use crate::caution::Caution;
 use crate::decision::{Decision, Optimize};
 use crate::models::Classifier;
-use crate::ngram::Found;
+use crate::ngram::WarmStart;
 use crate::output::WorkFolder;
 use crate::problem::Problem;
 use crate::text_classifier::{ModelConfig, TextClassifier};
@@ -179,6 +181,8 @@ fn trained(
         let whole = halves::train(data, Problem::OneClass, (options, out, stop), Given::default(), observe)?;
         return Ok(Trained { whole, few: None, choice: None });
     }
+    let alone = alone_with_few_rows(data, options, observe)?;
+    let options = alone.as_ref().unwrap_or(options);
     if let Some(few) = few_rows::choose(data, options, stop, observe)? {
         let Few { choice, data: all, joint, c, network } = few;
         say(&choice, observe);
@@ -187,7 +191,12 @@ fn trained(
         let whole = halves::train(&all, Problem::OneClass, (&options, out, stop), given, observe)?;
         return Ok(Trained { whole, few: Some(joint), choice: Some(choice) });
     }
-    let candidate = Candidate::of(data, options, stop, observe)?;
+    // A helper only takes steps; the leader compares them with the regression.
+    let is_compared = options.freeze != Some(Freeze::All);
+    let candidate = match options.crew.as_ref().is_some_and(Crew::is_helper) && is_compared {
+        true => None,
+        false => Candidate::of(data, options, stop, observe)?,
+    };
     if let (Some(Freeze::All), Some(_)) = (options.freeze, &candidate) {
         let asked = candidate.map(|candidate| few_rows::asked(candidate, data));
         let (network, choice) = asked.unzip();
@@ -205,12 +214,35 @@ fn trained(
     Ok(Trained { whole, few: None, choice: Some(choice) })
 }
 
+/// Returns the options without the crew where there are few rows: cross-validation takes most of the time then, and it is not
+/// shared.
+///
+/// # Errors
+/// [`Error::Helped`] in a helper, which has nothing to do.
+fn alone_with_few_rows(
+    data: &TrainingData,
+    options: &TrainOptions,
+    observe: &mut dyn FnMut(Event<'_>),
+) -> Result<Option<TrainOptions>> {
+    let Some(crew) = options.crew.as_ref().filter(|_| is_few(data)) else { return Ok(None) };
+    if crew.is_helper() {
+        return Err(Error::Helped);
+    }
+    let rows = data.train.len() + data.valid.len();
+    let text = tr!(
+        "with {rows} rows this process trains alone: helpers would gain nothing",
+        "{rows} 行なので、このプロセスだけで学習します。分担しても速くなりません"
+    );
+    observe(Event::Said(label("crew"), text));
+    Ok(Some(TrainOptions { crew: None, ..options.clone() }))
+}
+
 /// Joins the two halves, as cross-validation found or else by the validation rows. The n-grams then learn from the
 /// validation rows too, if they have not yet. Returns the decision for macro-F1, for the report.
 fn join_and_refit(
     data: &TrainingData,
     (classifier, few): (&mut TextClassifier, Option<Joint>),
-    (ended, found, weights): (&Ended, Found, Option<&[f32]>),
+    (ended, found, weights): (&Ended, WarmStart, Option<&[f32]>),
     (options, stop): (&TrainOptions, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<Decision>> {
@@ -236,7 +268,8 @@ fn join(
     let valid = classifier.predict(&data.valid.texts())?;
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
-    classifier.config.blend = Blend::fit(&attention, &ngrams, &data.valid.labels, weights);
+    classifier.config.blend =
+        Blend::fit(&attention, &ngrams, &data.valid.labels, data.valid.counted(weights).as_deref());
     let mut found = None;
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
@@ -295,13 +328,14 @@ fn finish(
     let (state, interrupted) = (&ended.state, ended.interrupted);
     let of_ngrams = (&ended, found, weights.as_deref());
     // Without validation rows no epoch is known to be the best.
-    let best = state.best.filter(|_| few.is_none());
+    let best = state.best.filter(|_| few.is_none() && !data.valid.is_empty());
     let decision = join_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
+    metrics["best_epoch"] = best.map(|best| best.epoch).into();
     metrics["choice"] = choice.as_ref().map(Choice::to_json).into();
     if let Some(figures) = choice.as_ref().and_then(Choice::held_out) {
         metrics["valid"] = figures;

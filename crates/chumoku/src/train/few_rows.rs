@@ -65,8 +65,10 @@ pub(super) struct Choice {
     rows: usize,
     /// Folds; 1 where validation rows judged.
     folds: usize,
-    /// The most passes of the network, where it takes steps and cross-validation decided how many.
+    /// The most passes of the network, where it takes steps and was cross-validated.
     epochs: Option<u64>,
+    /// True if cross-validation chose their number.
+    are_epochs_chosen: bool,
     /// How the halves are joined, where cross-validation decided that.
     joined: Option<Joined>,
 }
@@ -164,12 +166,13 @@ impl Candidate {
         let scale = 1.0 / square.sqrt();
         vectors.mapv_inplace(|x| (f64::from(x) * scale) as f32);
         let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-        let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+        let class_weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
+        let weights = data.counted(class_weights.as_deref());
         let rows = logistic::Rows {
             vectors: vectors.view(),
             labels: &labels,
             classes: data.labels.len(),
-            class_weights: weights.as_deref(),
+            weights: weights.as_deref(),
         };
         let trained = data.train.len();
         let splits = match data.valid.len() < ENOUGH_VALID {
@@ -177,8 +180,12 @@ impl Candidate {
             false => vec![[(0..trained).collect(), (trained..labels.len()).collect()]],
         };
         let chosen = Regression::choose(&rows, &splits, stop)?;
-        let rows =
-            logistic::Rows { vectors: vectors.view().split_at(Axis(0), trained).0, labels: &labels[..trained], ..rows };
+        let rows = logistic::Rows {
+            vectors: vectors.view().split_at(Axis(0), trained).0,
+            labels: &labels[..trained],
+            weights: weights.as_deref().map(|weights| &weights[..trained]),
+            ..rows
+        };
         let mut head = Regression::fit(&rows, chosen.c, stop)?;
         head.weight *= scale * chosen.scale;
         head.bias *= chosen.scale;
@@ -236,7 +243,8 @@ pub(super) fn choose(
         (_, Some(steps)) => steps.log_p.clone(),
         _ => Vec::new(),
     };
-    let (blend, are_both_used) = join([&log_p, &ngrams.log_p], labels, weights.as_deref(), taken != Way::Scratch);
+    let counts = merged.train.counted(weights.as_deref());
+    let (blend, are_both_used) = join([&log_p, &ngrams.log_p], labels, counts.as_deref(), taken != Way::Scratch);
     let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
     let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
     let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
@@ -255,7 +263,8 @@ pub(super) fn choose(
         rows: labels.len(),
         folds: FOLDS,
         epochs: steps.as_ref().map(|steps| steps.epochs).filter(|_| taken != Way::Regression),
-        joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels) }),
+        are_epochs_chosen: taken != Way::Regression && steps.as_ref().is_some_and(|steps| steps.are_epochs_chosen),
+        joined: Some(Joined { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels, None) }),
     };
     let network = candidate.filter(|_| taken == Way::Regression).map(|candidate| candidate.network);
     Ok(Some(Few { choice, data: merged, joint, c: ngrams.c, network }))
@@ -288,6 +297,7 @@ pub(super) fn compare(whole: Whole, candidate: Candidate, data: &TrainingData, s
         rows: labels.len(),
         folds: 1,
         epochs: None,
+        are_epochs_chosen: false,
         joined: None,
     };
     let whole = if taken == Way::Regression { whole.with_network(data, candidate.network, seed)? } else { whole };
@@ -306,6 +316,7 @@ pub(super) fn asked(candidate: Candidate, data: &TrainingData) -> (Network, Choi
         rows: candidate.judged.len(),
         folds,
         epochs: None,
+        are_epochs_chosen: false,
         joined: None,
     };
     (candidate.network, choice)
@@ -317,7 +328,7 @@ fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
 }
 
 /// Returns the weights of the halves, and whether both are used. A pretrained network decides alone, and n-grams almost
-/// alone; the other half joins only if the loss falls clearly.
+/// alone; the other half joins only if the loss falls clearly. `weights` say how much each row counts.
 fn join(
     [network, ngrams]: [&LogP; 2],
     labels: &[u32],
@@ -332,12 +343,12 @@ fn join(
     let first: LogP = network.iter().zip(ngrams).map(of_row).collect();
     let scale = Blend::fit(&first, &[], labels, weights).attention;
     let alone = Blend { attention: scale * share, ngrams: scale * (1.0 - share) };
-    let counts = |label: u32| weights.map_or(1.0, |weights| f64::from(weights[label as usize]));
+    let counts = |row: usize| weights.map_or(1.0, |weights| f64::from(weights[row]));
     let gains: Vec<f64> = (0..labels.len())
         .map(|row| {
             let label = labels[row] as usize;
             let p = |blend: &Blend| f64::from(blend.probabilities(&network[row], Some(&ngrams[row]))[label]).max(1e-30);
-            counts(labels[row]) * (p(&both) / p(&alone)).ln()
+            counts(row) * (p(&both) / p(&alone)).ln()
         })
         .collect();
     let rows = gains.len().max(1) as f64;
@@ -350,6 +361,8 @@ fn join(
 /// Out-of-fold predictions of networks that take steps.
 struct StepFolds {
     epochs: u64,
+    /// True if the loss of held-out rows chose their number, and neither the caller nor the plan.
+    are_epochs_chosen: bool,
     log_p: LogP,
 }
 
@@ -390,10 +403,11 @@ impl StepFolds {
             })?;
         }
         let labels = &data.train.labels;
-        let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels)).collect();
+        let weights = data.train.weights.as_deref();
+        let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels, weights)).collect();
         let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
         let epochs = if may_stop { best as u64 + 1 } else { settings.epochs };
-        Ok(StepFolds { epochs, log_p: by_epoch.swap_remove(best) })
+        Ok(StepFolds { epochs, are_epochs_chosen: may_stop, log_p: by_epoch.swap_remove(best) })
     }
 }
 
@@ -432,8 +446,53 @@ fn take_steps(
     Ok(())
 }
 
+impl Way {
+    /// The name in `metrics.json`.
+    fn name(self) -> &'static str {
+        match self {
+            Way::Scratch => "from_scratch",
+            Way::FineTuning => "fine_tuning",
+            Way::Regression => "regression",
+        }
+    }
+}
+
+/// Says which way of training was taken and why, by what `metrics.json` holds. Returns `None` if there was no choice.
+#[must_use]
+pub fn choice_sentence(metrics: &Value) -> Option<String> {
+    Choice::of_metrics(metrics).map(|choice| choice.sentence())
+}
+
 impl Choice {
-    /// Passes of the network, where cross-validation decided how many.
+    /// Reads the choice from what `metrics.json` holds.
+    fn of_metrics(metrics: &Value) -> Option<Choice> {
+        let found = &metrics["choice"];
+        let ways = [Way::Scratch, Way::FineTuning, Way::Regression];
+        let taken = ways.into_iter().find(|way| found["taken"] == way.name())?;
+        let share = |way: &str| found["accuracy"][way].as_f64();
+        let count = |of: &Value| of.as_u64().and_then(|count| usize::try_from(count).ok());
+        let blend: Option<Blend> = serde_json::from_value(metrics["blend"].clone()).ok();
+        let figure = |name: &str| metrics["valid"][name].as_f64().unwrap_or(f64::NAN);
+        let joined = blend.zip(found["both_halves"].as_bool()).map(|(blend, are_both_used)| Joined {
+            blend,
+            are_both_used,
+            macro_f1: figure("macro_f1"),
+            log_loss: figure("log_loss"),
+        });
+        Some(Choice {
+            taken,
+            ngrams: share("ngrams"),
+            steps: share("steps"),
+            regression: share("regression").map(|share| (share, found["c"].as_f64().unwrap_or(f64::NAN))),
+            rows: count(&found["rows"])?,
+            folds: count(&found["folds"]).unwrap_or(1),
+            epochs: found["epochs"].as_u64(),
+            are_epochs_chosen: !found["epochs"].is_null(),
+            joined,
+        })
+    }
+
+    /// Passes of the network, where it was cross-validated.
     pub(super) fn epochs(&self) -> Option<u64> {
         self.epochs
     }
@@ -496,13 +555,8 @@ impl Choice {
 
     /// What `metrics.json` holds of it.
     pub(super) fn to_json(&self) -> Value {
-        let taken = match self.taken {
-            Way::Scratch => "from_scratch",
-            Way::FineTuning => "fine_tuning",
-            Way::Regression => "regression",
-        };
         json!({
-            "taken": taken,
+            "taken": self.taken.name(),
             "rows": self.rows,
             "folds": (self.folds > 1).then_some(self.folds),
             "accuracy": {
@@ -511,7 +565,8 @@ impl Choice {
                 "regression": self.regression.map(|found| found.0),
             },
             "c": self.regression.map(|found| found.1),
-            "epochs": self.epochs,
+            "epochs": self.epochs.filter(|_| self.are_epochs_chosen),
+            "both_halves": self.joined.map(|joined| joined.are_both_used),
         })
     }
 }

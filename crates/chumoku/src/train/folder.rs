@@ -7,7 +7,7 @@ use crate::model_folder::{
     settle, strangers,
 };
 use crate::model_folder::{has_checkpoints, is_model_folder};
-use crate::output::{WorkFolder, check_folder};
+use crate::output::{WorkFolder, check_folder, remove_file};
 use crate::{Error, Result, tr};
 use std::fs;
 use std::io::ErrorKind;
@@ -234,7 +234,7 @@ fn check_name(path: &Path) -> Result<()> {
 
 fn remove_log(folder: &Path) -> Result<()> {
     let path = folder.join(LOG);
-    match fs::remove_file(&path) {
+    match remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::writing("removing", path)(error)),
         _ => Ok(()),
     }

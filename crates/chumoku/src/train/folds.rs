@@ -5,7 +5,7 @@ use super::{Event, TrainOptions, Training, TrainingData};
 use crate::folds::deal;
 use crate::ngram::Answer;
 use crate::output::WorkFolder;
-use crate::scoring::Rows;
+use crate::scoring::{Rows, picked};
 use crate::{Error, Result, tr};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -71,14 +71,14 @@ pub(super) fn splits<A: Answer>(data: &TrainingData<A>, count: usize, seed: u64)
 
 /// The data of a fold.
 pub(super) fn divided<A: Answer>(data: &TrainingData<A>, division: &Division) -> TrainingData<A> {
-    let trained = data.train.len();
+    let (trained, weights) = (data.train.len(), data.counted(None));
     let part = |rows: &Vec<usize>| {
-        let rows = rows.iter().map(|&row| match row.checked_sub(trained) {
+        let row = |&row: &usize| match row.checked_sub(trained) {
             None => (data.train.texts[row].clone(), data.train.labels[row].clone()),
             Some(row) => (data.valid.texts[row].clone(), data.valid.labels[row].clone()),
-        });
-        let (texts, labels) = rows.unzip();
-        Rows { texts, labels }
+        };
+        let (texts, labels) = rows.iter().map(row).unzip();
+        Rows { texts, labels, weights: picked(weights.as_deref(), rows) }
     };
     let [train, valid, test] = division.each_ref().map(part);
     let (labels, scale, columns) = (data.labels.clone(), data.scale.clone(), data.columns.clone());
@@ -166,7 +166,8 @@ mod tests {
         let texts: Vec<String> = (0..60).map(|i| format!("text {}", i % 50)).collect();
         let labels: Vec<u32> = (0..60).map(|i| (i % 50 % 3) as u32).collect();
         let (train, valid) = texts.split_at(45);
-        let rows = |texts: &[String], labels: &[u32]| Rows { texts: texts.to_vec(), labels: labels.to_vec() };
+        let rows =
+            |texts: &[String], labels: &[u32]| Rows { texts: texts.to_vec(), labels: labels.to_vec(), weights: None };
         let data = TrainingData {
             labels: ["a", "b", "c"].map(String::from).to_vec(),
             train: rows(train, &labels[..45]),

@@ -87,7 +87,9 @@ impl<A: Rehearsed> TrainingData<A> {
         let sources = sources_of(source, old.map(|old| &old.sources[..]).filter(|_| replays));
         let [learnt, judged, tested] = match replays {
             false => [new_train, new_valid, new_test],
-            true => [(old_train, new_train), (old_valid, new_valid), (old_test, new_test)].map(joined),
+            true => {
+                [(old_train, new_train), (old_valid, new_valid), (old_test, new_test)].map(|(old, new)| old.joined(new))
+            }
         };
         if known.scale.thresholds.is_empty() {
             let mut is_learnt = vec![false; labels.len()];
@@ -157,12 +159,6 @@ pub(super) fn without_rows(labels: &[String], is_learnt: &[bool]) -> Option<Stri
     })
 }
 
-fn joined<A>((mut first, second): (Rows<A>, Rows<A>)) -> Rows<A> {
-    first.texts.extend(second.texts);
-    first.labels.extend(second.labels);
-    first
-}
-
 /// New rows, in their parts, that are not among the old ones.
 fn without<A: Rehearsed>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [Rows<A>; 3] {
     fn answers<A>(rows: &Rows<A>) -> Vec<(&str, &A)> {
@@ -171,9 +167,7 @@ fn without<A: Rehearsed>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [Rows<A>; 3] 
     let mut kept = unseen(old.map(answers), new.each_ref().map(answers)).into_iter();
     new.map(|rows| {
         let is_kept = kept.next().unwrap_or_default();
-        let all = rows.texts.into_iter().zip(rows.labels).zip(is_kept);
-        let (texts, labels) = all.filter(|(_, is_kept)| *is_kept).map(|(row, _)| row).unzip();
-        Rows { texts, labels }
+        rows.picked(&(0..rows.len()).filter(|&row| is_kept[row]).collect::<Vec<_>>())
     })
 }
 
@@ -289,7 +283,7 @@ mod tests {
     use super::*;
 
     fn rows(texts: &[&str], labels: &[u32]) -> Rows {
-        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels: labels.to_vec() }
+        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels: labels.to_vec(), weights: None }
     }
 
     #[test]

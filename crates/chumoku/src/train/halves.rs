@@ -12,7 +12,7 @@ use super::target::Target;
 use super::trainable::Trainable;
 use super::{Blend, Event, Plan, State, TrainOptions, TrainingData, watch};
 use crate::models::Classifier;
-use crate::ngram::{Found, NgramConfig, NgramModel};
+use crate::ngram::{NgramConfig, NgramModel, WarmStart};
 use crate::problem::Problem;
 use crate::scoring::Rows;
 use crate::text_classifier::{ModelConfig, TextClassifier};
@@ -29,7 +29,7 @@ pub(super) struct Whole {
     /// Of the classes, where the caller decides them.
     pub(super) weights: Option<Vec<f32>>,
     /// What the n-gram model is trained again from.
-    pub(super) found: Found,
+    pub(super) found: WarmStart,
     /// How long the n-grams took.
     pub(super) seconds: f64,
     /// What columns beside the text are worth, if there are any.
@@ -171,7 +171,7 @@ fn help<A: Target>(
 pub(super) fn refit<A: Target>(
     classifier: &mut TextClassifier,
     data: &TrainingData<A>,
-    found: Found,
+    found: WarmStart,
     settings: (&NgramConfig, Option<&[f32]>),
     (ended, stop): (&Ended, &AtomicBool),
     observe: &mut dyn FnMut(Event<'_>),

@@ -5,6 +5,7 @@ use super::halves::LogOdds;
 use crate::caution::Caution;
 use crate::hierarchy::Hierarchy;
 use crate::label_blend::{LabelBlend, thresholds};
+use crate::scoring::picked;
 
 /// Parts that the validation rows are cut into, so that each is judged by what was fitted on the others.
 const PARTS: usize = 5;
@@ -28,11 +29,12 @@ impl LabelRows<'_> {
         let pick = |all: &LogOdds| rows.iter().map(|&row| all[row].clone()).collect::<LogOdds>();
         let (attention, ngrams) = (pick(self.attention), self.ngrams.map(pick).unwrap_or_default());
         let truth: Vec<Vec<u32>> = rows.iter().map(|&row| self.data.valid.labels[row].clone()).collect();
+        let weights = picked(self.data.valid.weights.as_deref(), &rows);
         let labels = self.data.labels.len();
-        let mut blend = LabelBlend::fit(&attention, &ngrams, &truth, labels);
+        let mut blend = LabelBlend::fit(&attention, &ngrams, &truth, weights.as_deref(), labels);
         if let (Some(tree), false) = (self.tree(), truth.is_empty()) {
             let probabilities: Vec<Vec<f32>> = rows.iter().map(|&row| self.of_row(&blend, row)).collect();
-            blend.thresholds = thresholds(&probabilities, &truth, labels);
+            blend.thresholds = thresholds(&probabilities, &truth, weights.as_deref(), labels);
             tree.raise(&mut blend.thresholds);
         }
         blend
@@ -100,7 +102,7 @@ mod tests {
     fn data(truth: Vec<Vec<u32>>) -> TrainingData<Vec<u32>> {
         let texts = vec![String::new(); truth.len()];
         let labels = (0..LABELS).map(|label| label.to_string()).collect();
-        TrainingData { labels, valid: Rows { texts, labels: truth }, ..TrainingData::default() }
+        TrainingData { labels, valid: Rows { texts, labels: truth, weights: None }, ..TrainingData::default() }
     }
 
     /// Sets of labels are exactly right as often as promised, though thresholds are chosen on the same rows.

@@ -85,7 +85,7 @@ impl Finished<'_> {
     fn write(
         self,
         mut classifier: TextClassifier,
-        (found, worth, folds): (crate::ngram::Found, Option<Worth>, Option<Value>),
+        (found, worth, folds): (crate::ngram::WarmStart, Option<Worth>, Option<Value>),
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<LabelsOutcome> {
         let Finished { data, options, out, plan, ended, stop, before } = self;

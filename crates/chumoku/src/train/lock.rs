@@ -2,8 +2,9 @@
 
 use crate::model_folder::{LOCK, Standing, names};
 use crate::model_folder::{has_checkpoints, is_model_folder};
-use crate::output::open_existing_or_new;
+use crate::output::{open_existing_or_new, remove_file};
 use crate::{Error, Result, tr};
+use chumoku_kernels::system::FileId;
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -53,15 +54,15 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // Beside what else a run leaves before its first checkpoint, it is what says that the folder is a run's; an empty
-        // folder anybody may take. Removed before it is unlocked, so never under the feet of the next run. Where a file
-        // cannot be told from its successor, it stays.
+        // folder anybody may take. Removed before it is unlocked, so never under the feet of the next run.
         let is_alone = || names(&self.folder) == [LOCK];
-        if cfg!(unix) && (is_model_folder(&self.folder) || has_checkpoints(&self.folder) || is_alone()) {
-            let _ = fs::remove_file(self.folder.join(LOCK));
+        if is_model_folder(&self.folder) || has_checkpoints(&self.folder) || is_alone() {
+            let _ = remove_file(&self.folder.join(LOCK));
         }
     }
 }
 
+/// The error of the second run. Windows lets no process read a locked file, so there the message names no holder.
 fn held(folder: &Path, lock: &Path) -> Error {
     let holder = fs::read_to_string(lock).unwrap_or_default();
     let problem = match holder.trim().parse::<u32>() {
@@ -78,16 +79,8 @@ fn held(folder: &Path, lock: &Path) -> Error {
 }
 
 /// Whether the file is the one of this name.
-#[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |data: std::io::Result<fs::Metadata>| data.ok().map(|data| (data.dev(), data.ino()));
-    id(file.metadata()) == id(fs::symlink_metadata(path))
-}
-
-#[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
-    true
+    FileId::of(file).is_ok_and(|id| FileId::at(path).is_ok_and(|there| there == id))
 }
 
 #[cfg(test)]
@@ -99,7 +92,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lock = Lock::take(folder.path()).unwrap();
         let error = Lock::take(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("another run") && error.contains(&std::process::id().to_string()), "{error}");
+        let names_process = error.contains(&format!("(process {})", std::process::id()));
+        assert!(error.contains("another run") && names_process == !cfg!(windows), "{error}");
         drop(lock);
         assert!(names(folder.path()).is_empty(), "a run that leaves nothing leaves no lock");
         // What a run that was killed leaves is no lock.

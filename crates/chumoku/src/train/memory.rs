@@ -3,31 +3,21 @@
 
 use crate::nn::EncoderConfig;
 use chumoku_kernels::num_threads;
+use chumoku_kernels::system::{ProcessMemory, process_memory};
 
-/// What a process holds, in bytes, as the system counts it.
+/// Memory of this process, in bytes; 0 where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     /// Now.
     pub(crate) now: usize,
-    /// At the most so far.
+    /// The peak so far.
     pub(crate) most: usize,
 }
 
 impl Held {
-    /// Of this process; 0 where the system does not say (it does on Linux).
     pub(crate) fn measure() -> Held {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        Held::of(&status)
-    }
-
-    /// From the text of `/proc/self/status`.
-    fn of(status: &str) -> Held {
-        let field = |name: &str| {
-            let value = status.lines().find_map(|line| line.strip_prefix(name))?;
-            value.trim().trim_end_matches(" kB").parse::<usize>().ok()
-        };
-        let bytes = |name| field(name).map_or(0, |kilobytes| kilobytes << 10);
-        Held { now: bytes("VmRSS:"), most: bytes("VmHWM:") }
+        let ProcessMemory { now, peak } = process_memory().unwrap_or_default();
+        Held { now: now as usize, most: peak as usize }
     }
 }
 
@@ -106,13 +96,6 @@ pub(crate) fn peak(footing: &Footing, sizes: &Sizes, held: Held) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_system_is_understood() {
-        let status = "Name:\tchumoku\nVmPeak:\t  99999 kB\nVmHWM:\t   20480 kB\nVmRSS:\t   10240 kB\nThreads:\t2\n";
-        assert_eq!(Held::of(status), Held { now: 10 << 20, most: 20 << 20 });
-        assert_eq!(Held::of("something else"), Held::default());
-    }
 
     #[test]
     fn the_peak_is_where_most_is_held() {

@@ -43,6 +43,7 @@
 //! - `recorded`: accuracies on record
 //! - `rehearsal`: old rows in continued training
 //! - `rehearsed`: task-specific parts of continued training
+//! - `row_weights`: weights of rows
 //! - `run`: the training loop: start here
 //! - `schedule`: the learning rate
 //! - `seen`: hashes of training texts
@@ -101,6 +102,7 @@ mod prepare;
 mod recorded;
 mod rehearsal;
 mod rehearsed;
+mod row_weights;
 mod run;
 mod schedule;
 mod seen;
@@ -133,6 +135,7 @@ pub use comparison::{
     Change, Comparison, Figures, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, name_of_rows, shown_figure, shown_gain,
 };
 pub use crew::{BatchAt, Crew, Helper, Leader, LearnPart, Terms, joined};
+pub use few_rows::choice_sentence;
 pub use folder::OutputFolder;
 pub use further::SourceData;
 pub use known::{Known, Tells};
@@ -149,6 +152,7 @@ pub use plan::{FineTuning, Freeze, Plan, Settings, Shape};
 pub use prepare::{Further, TrainingData};
 pub use rehearsal::Rehearsal;
 pub use rehearsed::Rehearsed;
+pub use row_weights::row_weights;
 pub use run::Event;
 pub use schedule::learning_rate;
 pub use seen::SeenTexts;

@@ -140,7 +140,8 @@ pub fn train_ngram_number(data: &TrainingData<Measured>, training: Training<'_>)
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;
     let alone = train(data, (options, stop), observe, &|log_odds, known| {
-        let (blend, sure) = NumberBlend::fit_sure(&data.scale, log_odds, &[], &data.valid.labels);
+        let truth = (&data.valid.labels[..], data.valid.weights.as_deref());
+        let (blend, sure) = NumberBlend::fit_sure(&data.scale, log_odds, &[], truth);
         let caution = super::number::caution(data, &sure, known);
         (Problem::Number(blend.of_ngrams()), caution)
     })?;

@@ -7,7 +7,8 @@ use super::{Blend, Event, TrainOptions, TrainingData};
 use crate::Result;
 use crate::caution::Caution;
 use crate::decision::Decision;
-use crate::ngram::{Found, NgramConfig, NgramData, NgramModel};
+use crate::ngram::{NgramConfig, NgramData, NgramModel, WarmStart};
+use crate::scoring::picked;
 use chumoku_nn::probability::log_softmax;
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -60,15 +61,23 @@ impl NgramFolds {
     ) -> Result<NgramFolds> {
         let config = options.set.ngrams(data);
         let (rows, classes) = (data.train.len(), data.labels.len());
+        let counts = data.train.counted(class_weights);
         let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
         let mut known = vec![0.0; rows];
         for [learned, judged] in splits(data, FOLDS, options.seed) {
             let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_str()).collect::<Vec<_>>();
             let labels: Vec<u32> = learned.iter().map(|&row| data.train.labels[row]).collect();
+            let weights = picked(counts.as_deref(), &learned);
             let (learned, held_out) = (texts(&learned), texts(&judged));
-            let of_fold =
-                NgramData { texts: &learned, labels: &labels, num_classes: classes, valid: None, class_weights };
-            let mut found = Found::default();
+            let of_fold = NgramData {
+                texts: &learned,
+                labels: &labels,
+                num_classes: classes,
+                valid: None,
+                weights: weights.as_deref(),
+                valid_weights: None,
+            };
+            let mut found = WarmStart::default();
             for (&c, log_p) in config.c_grid.iter().zip(&mut log_p) {
                 let mut config = config.clone();
                 (config.c_grid, config.c_without_validation) = (vec![c], c);
@@ -83,9 +92,10 @@ impl NgramFolds {
             }
         }
         let labels = &data.train.labels;
-        let counts = |label: u32| class_weights.map_or(1.0, |weights| weights[label as usize]);
+        let of_row = |row: usize| counts.as_ref().map_or(1.0, |counts| counts[row]);
         let loss = |log_p: &LogP| -> f64 {
-            log_p.iter().zip(labels).map(|(row, &label)| -f64::from(counts(label) * row[label as usize])).sum()
+            let rows = log_p.iter().zip(labels).enumerate();
+            rows.map(|(row, (log_p, &label))| -f64::from(of_row(row) * log_p[label as usize])).sum()
         };
         let losses: Vec<f64> = log_p.iter().map(loss).collect();
         let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
@@ -100,7 +110,8 @@ impl NgramFolds {
         class_weights: Option<&[f32]>,
     ) -> Calibration {
         let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-        Calibration::of((&self.log_p, &self.known), &labels, data, options, class_weights)
+        let rows = (&labels[..], data.counted(class_weights));
+        Calibration::of((&self.log_p, &self.known), rows, data, options)
     }
 }
 
@@ -128,15 +139,15 @@ pub(super) struct Calibration {
 }
 
 impl Calibration {
-    /// By rows that had no part in the weights: their log-probabilities, and the share of their n-grams that the model knows.
+    /// Calibrates by rows that had no part in the model, with the share of their n-grams that it knows. Weights say how much
+    /// each row counts for the factor.
     pub(super) fn of(
         (log_p, known): (&[Vec<f32>], &[f32]),
-        labels: &[u32],
+        (labels, weights): (&[u32], Option<Vec<f32>>),
         data: &TrainingData,
         options: &TrainOptions,
-        class_weights: Option<&[f32]>,
     ) -> Calibration {
-        let scale = Blend::fit(log_p, &[], labels, class_weights).attention;
+        let scale = Blend::fit(log_p, &[], labels, weights.as_deref()).attention;
         if labels.is_empty() {
             return Calibration { scale, caution: None, found: None, decision: None };
         }
@@ -157,10 +168,10 @@ impl Calibration {
 pub(super) fn train<A: Target>(
     data: &NgramData<'_, A>,
     config: &NgramConfig,
-    found: Found,
+    found: WarmStart,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
-) -> Result<(NgramModel, Found)> {
+) -> Result<(NgramModel, WarmStart)> {
     let observe = RefCell::new(observe);
     let progress = |line: &str| (observe.borrow_mut())(Event::Working(label("n-grams"), line.into()));
     Ok(NgramModel::train_from(data, config, found, stop, &progress)?)

@@ -20,7 +20,7 @@ use super::{Event, Scores, TrainOptions, TrainingData};
 use crate::beside::{SCALES, USUAL_SCALE};
 use crate::lang::wording::thousands;
 use crate::model_folder::TRAINED_ON;
-use crate::ngram::{Answer, Found, NgramConfig, NgramData, NgramModel};
+use crate::ngram::{Answer, NgramConfig, NgramData, NgramModel, WarmStart};
 use crate::problem::Problem;
 use crate::scoring::of_ngrams_alone;
 use crate::text_classifier::sure_levels;
@@ -171,7 +171,8 @@ fn by_valid(
     let logits = chosen.logits_of(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
     let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-    Calibration::of((&log_p, &known), &data.valid.labels, data, options, class_weights)
+    let rows = (&data.valid.labels[..], data.valid.counted(class_weights));
+    Calibration::of((&log_p, &known), rows, data, options)
 }
 
 /// The model card.
@@ -214,7 +215,7 @@ pub(super) fn limits() -> String {
 pub(super) struct Chosen {
     pub(super) model: NgramModel,
     /// What [`refit`] begins from.
-    pub(super) found: Found,
+    pub(super) found: WarmStart,
     pub(super) seconds: f64,
     /// What columns beside the text are worth, if there are any.
     pub(super) worth: Option<Worth>,
@@ -260,20 +261,27 @@ pub(super) fn model_of<A: Target>(
     (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
-) -> Result<(NgramModel, Found)> {
+) -> Result<(NgramModel, WarmStart)> {
     let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
     let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
-    let ngram_data =
-        NgramData { texts: &texts, labels: &data.train.labels, num_classes: data.labels.len(), valid, class_weights };
+    let [weights, valid_weights] = [&data.train, &data.valid].map(|rows| rows.counted(class_weights));
+    let ngram_data = NgramData {
+        texts: &texts,
+        labels: &data.train.labels,
+        num_classes: data.labels.len(),
+        valid,
+        weights: weights.as_deref(),
+        valid_weights: valid_weights.as_deref().filter(|_| valid.is_some()),
+    };
     if data.columns.is_empty() {
-        return train(&ngram_data, config, Found::default(), stop, observe);
+        return train(&ngram_data, config, WarmStart::default(), stop, observe);
     }
     let mut config = with_columns(config, data);
     let scales = if valid.is_some() { &SCALES[..] } else { &[USUAL_SCALE] };
-    let mut best: Option<(f64, (NgramModel, Found))> = None;
+    let mut best: Option<(f64, (NgramModel, WarmStart))> = None;
     for &scale in scales {
         config.scheme.column_scale = scale;
-        let mut trial = train(&ngram_data, &config, Found::default(), stop, observe)?;
+        let mut trial = train(&ngram_data, &config, WarmStart::default(), stop, observe)?;
         // Two of them would be held at a time.
         trial.1.forget_texts();
         let loss = trial.0.report().and_then(|report| report.valid_loss).unwrap_or_default();
@@ -307,7 +315,7 @@ pub(super) fn memory_of<A: Answer>(data: &TrainingData<A>, config: &NgramConfig)
 pub(super) fn refit<A: Target>(
     data: &TrainingData<A>,
     (chosen, c): (&NgramModel, Option<f32>),
-    found: Found,
+    found: WarmStart,
     (config, class_weights): (&NgramConfig, Option<&[f32]>),
     stop: &AtomicBool,
     observe: &mut dyn FnMut(Event<'_>),
@@ -318,8 +326,9 @@ pub(super) fn refit<A: Target>(
     let c = c.or(chosen.report().map(|report| report.c)).unwrap_or(config.c_without_validation);
     let texts = [data.train.texts(), data.valid.texts()].concat();
     let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-    let num_classes = data.labels.len();
-    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, class_weights };
+    let (num_classes, weights) = (data.labels.len(), data.counted(class_weights));
+    let weights = weights.as_deref();
+    let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, weights, valid_weights: None };
     (config.c_grid, config.c_without_validation) = (vec![c], c);
     Ok(train(&data, &config, found, stop, observe)?.0)
 }

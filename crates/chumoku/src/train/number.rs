@@ -65,7 +65,7 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
     let whole = halves::train(data, plain, (options, out, stop), Given::default(), observe)?;
     let Whole { mut classifier, plan, ended, found, worth, before, .. } = whole;
     let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
-    let truth = &data.valid.labels;
+    let truth = (&data.valid.labels[..], data.valid.weights.as_deref());
     let (blend, sure) = NumberBlend::fit_sure(&data.scale, &attention, &ngrams, truth);
     let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
     classifier.config.caution = caution(data, &sure, &known);

@@ -85,11 +85,10 @@ fn right_rows<A: Target>(data: &TrainingData<A>, ngrams: &NgramModel) -> Option<
 /// Every second training row of each class.
 fn half<A: Target>(data: &TrainingData<A>) -> Rows<A> {
     let mut seen: HashMap<&[u32], usize> = HashMap::new();
-    let rows = data.train.texts.iter().zip(&data.train.labels).filter(|(_, answer)| {
-        let count = seen.entry(answer.numbers()).or_default();
+    let is_in = |row: &usize| {
+        let count = seen.entry(data.train.labels[*row].numbers()).or_default();
         *count += 1;
         *count % 2 == 1
-    });
-    let (texts, labels) = rows.map(|(text, answer)| (text.clone(), answer.clone())).unzip();
-    Rows { texts, labels }
+    };
+    data.train.picked(&(0..data.train.len()).filter(is_in).collect::<Vec<_>>())
 }

@@ -1,16 +1,17 @@
 //! Rows with their labels as class numbers, in three parts.
 
 use super::known::Base;
+use super::row_weights;
 use super::source::Source;
 use crate::beside::SideColumn;
-use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, ScoredText, ScoredTexts};
+use crate::data::{self, Conflicts, Dataset, Example, LabelSets, LabelledText, Place, ScoredText, ScoredTexts};
 use crate::decision::Optimize;
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::lang::wording::{count, listed};
 use crate::ngram::Answer;
 use crate::number::{Measured, NumberScale};
-use crate::scoring::Rows;
+use crate::scoring::{Rows, picked};
 use crate::{pair, tr};
 use chumoku_text::beside;
 use sha2::{Digest, Sha256};
@@ -137,16 +138,27 @@ fn conflicts(found: &Conflicts, one: &str) -> Vec<String> {
     )]
 }
 
+/// Returns the place of a row.
+type PlaceOf<'a> = Box<dyn Fn(usize) -> Place + 'a>;
+
+fn boxed<'a>(place: impl Fn(usize) -> Place + 'a) -> PlaceOf<'a> {
+    Box::new(place)
+}
+
 /// Says which validation and test rows have a text that is in the training file too.
-fn leaks(train: &[Example], others: [Option<Vec<Example>>; 2]) -> Vec<String> {
+fn leaks(
+    train: &[Example],
+    place: impl Fn(usize) -> Place,
+    others: [Option<(Vec<Example>, PlaceOf<'_>)>; 2],
+) -> Vec<String> {
     let names = [tr!("validation", "検証"), tr!("test", "テスト")];
-    let of_file = |(name, other): (String, Option<Vec<Example>>)| {
-        let other = other?;
+    let of_file = |(name, other): (String, Option<(Vec<Example>, PlaceOf<'_>)>)| {
+        let (other, place_of_other) = other?;
         let shared = data::shared_texts(train, &other);
         let example = shared.examples.first().map(|shared| {
             let text: String = pair::shown(&shared.text).chars().take(40).collect();
-            let (a, b) = (shared.line_a, shared.line_b);
-            tr!(", e.g. “{text}” (lines {a} and {b})", "（例: “{text}”、{a} 行目と {b} 行目）")
+            let (a, b) = (place(shared.rows[0]), place_of_other(shared.rows[1]));
+            tr!(", e.g. “{text}” ({a} and {b})", "（例: “{text}”、{a} と {b}）")
         });
         let (n, of, example) = (shared.count, other.len(), example.unwrap_or_default());
         (n > 0).then(|| {
@@ -176,8 +188,8 @@ impl TrainingData {
         let mut data = TrainingData::in_parts(train, [valid, test], labels)?;
         data.notes.extend(untested(&data.test, &data.labels));
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &&Example| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
+            let has = |example: &Example| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.place(row))
         };
         data.with_columns(&train.beside, &place_of)
     }
@@ -193,14 +205,20 @@ impl TrainingData {
         }
         let share = |given: Option<&Dataset>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&train.examples, 0, share(valid), share(test));
-        let part = |rows: &[usize]| Rows::of(rows.iter().map(|&row| &train.examples[row]), &labels);
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of(rows.iter().map(|&row| &train.examples[row]), &labels)
+        };
         let own = |given: Option<&Dataset>, rows: &[usize]| match given {
             Some(dataset) => Rows::of(&dataset.examples, &labels),
             None => part(rows),
         };
         let one = lang().pick("label", "ラベル");
         let mut notes = conflicts(&split.conflicts, one);
-        notes.extend(leaks(&train.examples, [valid, test].map(|given| given.map(|data| data.examples.clone()))));
+        let others =
+            [valid, test].map(|given| given.map(|data| (data.examples.clone(), boxed(move |row| data.place(row)))));
+        notes.extend(row_weights::note(train.weights.as_deref()));
+        notes.extend(leaks(&train.examples, |row| train.place(row), others));
         let data = TrainingData {
             train: part(&split.train),
             valid: own(valid, &split.valid),
@@ -249,8 +267,8 @@ impl TrainingData<Vec<u32>> {
         train.check_trainable()?;
         let data = TrainingData::sets_in_parts(train, [valid, test], train.labels())?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &&LabelledText| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
+            let has = |example: &LabelledText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.place(row))
         };
         data.with_columns(&train.beside, &place_of)
     }
@@ -276,7 +294,10 @@ impl TrainingData<Vec<u32>> {
         let rows: Vec<Example> = train.examples.iter().map(as_one).collect();
         let share = |given: Option<&LabelSets>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
-        let part = |rows: &[usize]| Rows::of_sets(rows.iter().map(|&row| &train.examples[row]), &labels);
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of_sets(rows.iter().map(|&row| &train.examples[row]), &labels)
+        };
         let own = |given: Option<&LabelSets>, rows: &[usize]| match given {
             Some(sets) => Rows::of_sets(&sets.examples, &labels),
             None => part(rows),
@@ -286,8 +307,10 @@ impl TrainingData<Vec<u32>> {
             label: example.labels.join("|"),
             line: example.line,
         };
-        let others = [valid, test].map(|given| given.map(|sets| sets.examples.iter().map(plain).collect()));
-        let notes = leaks(&rows, others);
+        let of_file = |sets: &LabelSets| sets.examples.iter().map(plain).collect();
+        let others = [valid, test].map(|given| given.map(|sets| (of_file(sets), boxed(move |row| sets.place(row)))));
+        let mut notes = leaks(&rows, |row| train.place(row), others);
+        notes.extend(row_weights::note(train.weights.as_deref()));
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
         TrainingData { labels, train, valid, test, notes, ..TrainingData::default() }.checked()
     }
@@ -307,8 +330,8 @@ impl TrainingData<Measured> {
         train.check_trainable()?;
         let data = TrainingData::scores_in_parts(train, [valid, test])?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &&ScoredText| beside::cells(&example.text).nth(column) == Some(cell);
-            train.examples.iter().find(has).map(|example| train.place(example))
+            let has = |example: &ScoredText| beside::cells(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.place(row))
         };
         data.with_columns(&train.beside, &place_of)
     }
@@ -337,11 +360,16 @@ impl TrainingData<Measured> {
         let numbered = plain(train);
         let one = lang().pick("number", "数値");
         let mut notes = conflicts(&data::split(&numbered, 0, 0.0, 0.0).conflicts, one);
-        notes.extend(leaks(&numbered, [valid, test].map(|given| given.map(plain))));
+        let others = [valid, test].map(|given| given.map(|data| (plain(data), boxed(move |row| data.place(row)))));
+        notes.extend(row_weights::note(train.weights.as_deref()));
+        notes.extend(leaks(&numbered, |row| train.place(row), others));
         let share = |given: Option<&ScoredTexts>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
         let scale = NumberScale::of(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
-        let part = |rows: &[usize]| Rows::of_scores(rows.iter().map(|&row| &train.examples[row]), &scale);
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of_scores(rows.iter().map(|&row| &train.examples[row]), &scale)
+        };
         let own = |given: Option<&ScoredTexts>, rows: &[usize]| match given {
             Some(scores) => Rows::of_scores(&scores.examples, &scale),
             None => part(rows),
@@ -357,11 +385,19 @@ impl<A: Answer> TrainingData<A> {
     pub(super) fn unseen_test_rows(&self) -> Option<Rows<A>> {
         let seen: HashSet<String> =
             self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalise(text)).collect();
-        let rows = self.test.texts.iter().zip(&self.test.labels);
-        let unseen = rows.filter(|(text, _)| !seen.contains(&data::normalise(text)));
-        let (texts, labels) = unseen.map(|(text, label)| (text.clone(), label.clone())).unzip();
-        let unseen = Rows { texts, labels };
+        let is_unseen = |row: &usize| !seen.contains(&data::normalise(&self.test.texts[*row]));
+        let unseen = self.test.picked(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
         (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
+    }
+
+    /// How much each training row counts, then each validation row; all alike if absent.
+    pub(super) fn counted(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
+        let [train, valid] = [&self.train, &self.valid].map(|rows| rows.counted(class_weights));
+        if train.is_none() && valid.is_none() {
+            return None;
+        }
+        let of = |weights: Option<Vec<f32>>, rows: &Rows<A>| weights.unwrap_or_else(|| vec![1.0; rows.len()]);
+        Some([of(train, &self.train), of(valid, &self.valid)].concat())
     }
 
     /// Training rows of each class or label.
@@ -371,7 +407,7 @@ impl<A: Answer> TrainingData<A> {
         counts
     }
 
-    /// SHA-256 of all texts and answers, in order.
+    /// SHA-256 of all texts, answers and weights of rows, in order.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for label in &self.labels {
@@ -388,6 +424,10 @@ impl<A: Answer> TrainingData<A> {
                 }
                 answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
                 answer.number().into_iter().for_each(|number| hash.update(number.to_le_bytes()));
+            }
+            if let Some(weights) = &rows.weights {
+                hash.update(b"weights");
+                weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
             }
         }
         if !self.columns.is_empty() {

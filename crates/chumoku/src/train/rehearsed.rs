@@ -130,8 +130,8 @@ impl Rehearsed for u32 {
     }
 
     fn place_of(file: &Dataset, column: usize, cell: &str) -> Option<Place> {
-        let has = |example: &&Example| cells(&example.text).nth(column) == Some(cell);
-        file.examples.iter().find(has).map(|example| file.place(example))
+        let has = |example: &Example| cells(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.place(row))
     }
 
     fn tidy(file: &mut Dataset, paths: &Paths) -> Result<()> {
@@ -144,7 +144,8 @@ impl Rehearsed for u32 {
 
     fn in_terms(rows: &Rows, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows {
         let numbers = numbers_in(from, labels);
-        Rows { texts: rows.texts.clone(), labels: rows.labels.iter().map(|&label| numbers[label as usize]).collect() }
+        let labels = rows.labels.iter().map(|&label| numbers[label as usize]).collect();
+        Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
     }
 
     fn told(
@@ -196,8 +197,8 @@ impl Rehearsed for Vec<u32> {
     }
 
     fn place_of(file: &LabelSets, column: usize, cell: &str) -> Option<Place> {
-        let has = |example: &&LabelledText| cells(&example.text).nth(column) == Some(cell);
-        file.examples.iter().find(has).map(|example| file.place(example))
+        let has = |example: &LabelledText| cells(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.place(row))
     }
 
     fn tidy(file: &mut LabelSets, paths: &Paths) -> Result<()> {
@@ -219,7 +220,8 @@ impl Rehearsed for Vec<u32> {
             set.sort_unstable();
             set
         };
-        Rows { texts: rows.texts.clone(), labels: rows.labels.iter().map(of_row).collect() }
+        let labels = rows.labels.iter().map(of_row).collect();
+        Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
     }
 
     fn told(
@@ -238,7 +240,7 @@ impl Rehearsed for Vec<u32> {
                 let truth: Vec<Vec<u32>> = rows.labels.iter().map(of_row).collect();
                 let probabilities: Vec<Vec<f32>> =
                     predictions.iter().map(|p| p.attention.iter().map(|x| x.exp()).collect()).collect();
-                let thresholds = thresholds(&probabilities, &truth, numbers.len());
+                let thresholds = thresholds(&probabilities, &truth, None, numbers.len());
                 let blend = LabelBlend { thresholds, ..LabelBlend::attention(numbers.len()) };
                 probabilities.iter().map(|p| blend.predicted(p)).collect()
             }
@@ -296,8 +298,8 @@ impl Rehearsed for Measured {
     }
 
     fn place_of(file: &ScoredTexts, column: usize, cell: &str) -> Option<Place> {
-        let has = |example: &&ScoredText| cells(&example.text).nth(column) == Some(cell);
-        file.examples.iter().find(has).map(|example| file.place(example))
+        let has = |example: &ScoredText| cells(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.place(row))
     }
 
     fn tidy(_file: &mut ScoredTexts, _paths: &Paths) -> Result<()> {
@@ -326,7 +328,8 @@ impl Rehearsed for Measured {
 
     fn in_terms(rows: &Rows<Self>, _from: &[String], (_, scale): (&[String], &NumberScale)) -> Rows<Self> {
         let measured = |of: &Measured| scale.measured(of.number);
-        Rows { texts: rows.texts.clone(), labels: rows.labels.iter().map(measured).collect() }
+        let labels = rows.labels.iter().map(measured).collect();
+        Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
     }
 
     /// The scale is that of all training rows. What it leaves out of the model's own stays in it: levels, and where old rows are not
@@ -421,7 +424,7 @@ mod tests {
     use super::*;
 
     fn rows<A>(texts: &[&str], labels: Vec<A>) -> Rows<A> {
-        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels }
+        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels, weights: None }
     }
 
     fn names(names: &[&str]) -> Vec<String> {

@@ -339,19 +339,17 @@ fn within_words(data: &SpannedTexts, unit: SpanUnit) -> Option<String> {
         };
         row.spans.iter().filter(is_cut).cloned().collect()
     };
-    let found: Vec<(&SpannedText, Vec<Span>)> = data.examples.iter().map(|row| (row, cut(row))).collect();
-    let (n, of) = (
-        found.iter().map(|(_, cut)| cut.len()).sum::<usize>(),
-        data.examples.iter().map(|row| row.spans.len()).sum::<usize>(),
-    );
-    let (row, span) = found.iter().find_map(|(row, cut)| Some((row, cut.first()?)))?;
+    let found: Vec<Vec<Span>> = data.examples.iter().map(cut).collect();
+    let (n, of) =
+        (found.iter().map(Vec::len).sum::<usize>(), data.examples.iter().map(|row| row.spans.len()).sum::<usize>());
+    let (row, span) = found.iter().enumerate().find_map(|(row, cut)| Some((row, cut.first()?)))?;
     let (start, end) = (span.start, span.end);
-    let shown: String = row.text.chars().skip(start).take(end - start).collect();
-    let (shown, path, line) = (quoted(&shown), data.path.display(), row.line);
+    let shown: String = data.examples[row].text.chars().skip(start).take(end - start).collect();
+    let (shown, place) = (quoted(&shown), data.place(row));
     Some(tr!(
-        "warning: {n} of {of} spans begin or end within a word, such as {shown} ({path}:{line}, {start} to {end}): whole words are learnt; places \
+        "warning: {n} of {of} spans begin or end within a word, such as {shown} ({place}, {start} to {end}): whole words are learnt; places \
          count characters, not bytes or UTF-16 units",
-        "警告: {of} 個のスパンのうち {n} 個は単語の途中で始まるか終わります（{path}:{line} の {start}〜{end}、{shown} など）。単語全体を学習します。\
+        "警告: {of} 個のスパンのうち {n} 個は単語の途中で始まるか終わります（{place} の {start}〜{end}、{shown} など）。単語全体を学習します。\
          位置は文字数で、バイト数や UTF-16 の単位数ではありません"
     ))
 }

@@ -10,7 +10,11 @@ fn reviews(rows: usize, copies: usize) -> TrainingData {
     let data = builtin::reviews();
     let part = |part: &Rows, rows: usize| {
         let texts = part.texts.iter().map(|text| format!("{text} ").repeat(copies));
-        Rows { texts: texts.take(rows).collect(), labels: part.labels.iter().copied().take(rows).collect() }
+        Rows {
+            texts: texts.take(rows).collect(),
+            labels: part.labels.iter().copied().take(rows).collect(),
+            weights: None,
+        }
     };
     TrainingData { train: part(&data.train, rows), valid: part(&data.valid, 20), test: Rows::default(), ..data }
 }

@@ -104,7 +104,7 @@ impl Bench {
     fn train(&mut self, batch: &Batch) -> Result<()> {
         let Bench { model, state, parts, plan } = self;
         let (params, step, offsets) = (&state.params, state.step, &batch.offsets);
-        let options = CrossEntropy { label_smoothing: 0.1, class_weights: None };
+        let options = CrossEntropy { label_smoothing: 0.1, class_weights: None, row_weights: None };
         parts.learn(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
             let ids: Vec<u32> = rows.iter().flat_map(|&row| &batch.ids[offsets.range(row)]).copied().collect();
             let labels: Vec<u32> = rows.iter().map(|&row| batch.labels[row]).collect();

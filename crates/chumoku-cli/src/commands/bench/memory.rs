@@ -1,8 +1,8 @@
-//! How much memory there is, and how much this process holds. The system tells on Linux only.
+//! How much memory there is, and how much this process holds.
 
 use crate::Usage;
 use chumoku::memory;
-use std::fs;
+use chumoku_kernels::system::process_memory;
 
 /// Refuses work that needs more bytes than are free, which would end in a killed process; `what` needs them.
 pub(super) fn check(what: &str, needed: f64) -> anyhow::Result<()> {
@@ -15,24 +15,21 @@ pub(super) fn check(what: &str, needed: f64) -> anyhow::Result<()> {
     })
 }
 
-/// What is in memory of this process.
+/// Bytes of memory that this process holds.
 pub(super) fn resident() -> Option<u64> {
-    field("VmRSS:")
+    process_memory().map(|memory| memory.now)
 }
 
-/// The most that was since the start, or since [`forget_peak`].
+/// The peak since the start, or since [`forget_peak`].
 pub(super) fn peak() -> Option<u64> {
-    field("VmHWM:")
+    process_memory().map(|memory| memory.peak)
 }
 
-/// Lets the peak count from here. Where that is not allowed the peak stays that since the start.
+/// Lets the peak count from here. Only Linux can; elsewhere, and where that is not allowed, it stays that since the start.
 pub(super) fn forget_peak() {
     #[expect(clippy::disallowed_methods, reason = "a switch of the system's, and no file")]
-    let _ = fs::write("/proc/self/clear_refs", "5");
-}
-
-fn field(name: &str) -> Option<u64> {
-    memory::field(&fs::read_to_string("/proc/self/status").ok()?, name)
+    #[cfg(target_os = "linux")]
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
 #[cfg(test)]
@@ -40,7 +37,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn the_peak_is_seen() {
         forget_peak();
         let before = resident().unwrap();

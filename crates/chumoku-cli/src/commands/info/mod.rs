@@ -12,14 +12,13 @@ use crate::ExitCode;
 use crate::args::Info;
 use crate::threads::physical_cores;
 use chumoku::tr;
+use chumoku_kernels::system::processor_name;
 use serde_json::json;
 use std::io::{Write, stdout};
 
 /// The processor's name, as the system tells it.
 fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+    processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {

@@ -12,7 +12,7 @@ use chumoku::data::thousands;
 use chumoku::data::{Dataset, LabelOptions, ReadOptions, load_labelled, merge_labels, options_like};
 use chumoku::lang::lang;
 use chumoku::train::{
-    Known, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, network_name, train,
+    Known, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, choice_sentence, network_name, train,
     train_ngram_classifier, tune, tune_ngrams,
 };
 use chumoku::{SideColumn, row, sorting, stages, tr};
@@ -150,13 +150,32 @@ pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result
     let sure = report::sure_answers(&metrics["abstain"]);
     let asked = asked_for(metrics);
     let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{asked}", report::comparison(&rows));
-    if let (Some(best), Some(epochs)) = (metrics["best_epoch"].as_u64(), metrics["epochs"].as_u64()) {
-        out += &tr!(
+    if let Some(choice) = choice_sentence(metrics) {
+        out += &format!("\n{}\n", report::filled(&tr!("Chosen: {choice}.", "選択: {choice}。")));
+    }
+    out += &kept_epoch(metrics, noun);
+    Ok(out)
+}
+
+/// Says which epoch the network's weights are from, and why. Empty for a model that takes no steps.
+fn kept_epoch(metrics: &Value, noun: &str) -> String {
+    let [best, epochs, chosen] =
+        [&metrics["best_epoch"], &metrics["epochs"], &metrics["choice"]["epochs"]].map(Value::as_u64);
+    let Some(epochs) = epochs.filter(|epochs| *epochs > 0) else { return String::new() };
+    match (best, chosen) {
+        (Some(best), _) => tr!(
             "\nThe {noun}'s weights are those after epoch {best} of {epochs}, the best.\n",
             "\n{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。\n"
-        );
+        ),
+        (None, Some(chosen)) => tr!(
+            "\nThe {noun}'s weights are those after epoch {epochs}, the last: cross-validation chose {chosen}.\n",
+            "\n{noun}の重みは、最後のエポック {epochs} のものです。エポック数 {chosen} は交差検証で選びました。\n"
+        ),
+        (None, None) => tr!(
+            "\nThe {noun}'s weights are those after epoch {epochs}, the last: no held-out rows could choose one.\n",
+            "\n{noun}の重みは、最後のエポック {epochs} のものです。エポックを選ぶための行はありません。\n"
+        ),
     }
-    Ok(out)
 }
 
 /// Sections that the user asked for: cross-validation, the search of settings, and the changes by further training.

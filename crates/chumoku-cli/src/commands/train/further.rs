@@ -3,7 +3,7 @@
 use crate::args::{Model, TaskName, Train};
 use crate::progress::tell;
 use crate::report::{filled, fit, right};
-use crate::{Usage, harmless};
+use crate::{Usage, harmless, output};
 use chumoku::data::{Joined, LabelOptions, ReadOptions, thousands};
 use chumoku::lang::lang;
 use chumoku::lang::wording::listed;
@@ -318,6 +318,7 @@ fn old_rows<D: Rehearsal<File: Joined>>(
                     "--from {folder}: 学習に使った {name} がありません。{how}"
                 ))));
             }
+            output::add_input(Path::new(name))?;
             load(Path::new(name), &options, &written)
         };
         let mut train = read(&source.train)?;

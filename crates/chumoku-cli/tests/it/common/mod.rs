@@ -24,7 +24,7 @@ pub struct Place {
 /// What a command did.
 #[derive(Debug)]
 pub struct Run {
-    /// −1 if a signal ended it.
+    /// −1 if a signal or a failpoint ended it.
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
@@ -120,6 +120,10 @@ impl Place {
         let colours = ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "COLORTERM", "RUST_BACKTRACE"];
         for name in colours.iter().chain(&["LC_ALL", "LC_MESSAGES", "LANG", VARIABLE]) {
             command.env_remove(name);
+        }
+        if !cfg!(target_os = "linux") {
+            // Elsewhere the language of the system's settings would count.
+            command.env("LANG", "C");
         }
         command
     }
@@ -344,7 +348,10 @@ impl Run {
     pub fn of(output: Output) -> Run {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
         let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-        Run { code: output.status.code().unwrap_or(-1), stdout, stderr, peak_bytes: None }
+        /// What `abort` ends with on Windows: there are no signals.
+        const FAST_FAIL: i32 = 0xc000_0409_u32.cast_signed();
+        let code = output.status.code().filter(|&code| code != FAST_FAIL);
+        Run { code: code.unwrap_or(-1), stdout, stderr, peak_bytes: None }
     }
 
     #[track_caller]

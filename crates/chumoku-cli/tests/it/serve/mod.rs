@@ -1,12 +1,13 @@
-//! The service: its answers are the command's, alone and among others, and whatever comes is answered or refused.
-
-#![cfg(unix)]
+//! The service: its answers are the command's, alone and among others, and whatever comes is answered or refused. Tests that
+//! send it signals run on Unix.
 
 mod answers;
+#[cfg(unix)]
 mod ending;
 mod limits;
 mod pages;
 mod refusals;
+#[cfg(unix)]
 mod reloading;
 
 use crate::common::Place;

@@ -78,6 +78,7 @@ fn the_log_tells_of_each_request_once_it_is_over() {
     assert!(server.hears("MMMM").len() < 100);
 }
 
+#[cfg(unix)]
 #[test]
 fn without_a_log_events_are_told_and_no_requests() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
@@ -92,6 +93,7 @@ fn without_a_log_events_are_told_and_no_requests() {
     assert!(said.iter().all(|line| !line.contains("/predict") && !line.contains("404")), "{said:#?}");
 }
 
+#[cfg(unix)]
 #[test]
 fn nobody_who_reads_the_log_is_waited_for() {
     let mut command = place().command(&["serve", "ngrams", "--port", "0", "--log", "json"]);

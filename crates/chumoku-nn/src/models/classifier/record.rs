@@ -106,7 +106,7 @@ impl Classifier {
                 Some(class) => {
                     let class = class.unwrap_or_else(|| most(&logits));
                     let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
-                    let options = CrossEntropy { label_smoothing: T::ZERO, class_weights: None };
+                    let options = CrossEntropy { label_smoothing: T::ZERO, class_weights: None, row_weights: None };
                     let loss = cross_entropy(numbers(&logits.view()), &[class], &options, numbers_mut(&mut d_logits))?;
                     let mut grads = Params::zeros(&self.layout);
                     let d_pooled = self.head.backward(p, &head, d_logits.view(), mode, &mut grads)?;

@@ -28,26 +28,26 @@ pub struct Columns {
     /// Why the label is this one; empty if there is none.
     pub label_why: &'static str,
     /// Where the values beside the text come from, in order.
-    pub beside: Vec<Beside>,
+    pub beside: Vec<FeatureSource>,
     /// Readings that come close to this one, each with the flags that choose it.
     pub next: Vec<String>,
 }
 
-/// Where a value [beside](crate::beside) the text comes from.
+/// The source of a value [beside](crate::beside) the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Beside {
+pub enum FeatureSource {
     /// A column of the file.
     Column(usize),
     /// One value for all rows.
     Value(String),
 }
 
-impl Beside {
+impl FeatureSource {
     /// The column, if it is one of the file.
     pub fn column(&self) -> Option<usize> {
         match self {
-            Beside::Column(column) => Some(*column),
-            Beside::Value(_) => None,
+            FeatureSource::Column(column) => Some(*column),
+            FeatureSource::Value(_) => None,
         }
     }
 }
@@ -62,16 +62,16 @@ impl Columns {
         if self.beside.is_empty() {
             return text;
         }
-        let value = |of: &'_ Beside| match of {
-            Beside::Column(column) => record.field(*column).to_owned(),
-            Beside::Value(value) => value.clone(),
+        let value = |of: &'_ FeatureSource| match of {
+            FeatureSource::Column(column) => record.field(*column).to_owned(),
+            FeatureSource::Value(value) => value.clone(),
         };
         beside::join(&text, &self.beside.iter().map(value).collect::<Vec<_>>()).into()
     }
 
     /// The columns of the file that are in use.
     pub(crate) fn in_use(&self) -> Vec<Option<usize>> {
-        let beside = self.beside.iter().map(Beside::column);
+        let beside = self.beside.iter().map(FeatureSource::column);
         [Some(self.text), self.second, self.label].into_iter().chain(beside).collect()
     }
 }
@@ -84,7 +84,7 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
     let [why_text, why_label] = [why_asked(&options.text), why_asked(&options.label)];
     let options = filled.as_ref().unwrap_or(options);
     let beside = chooser.asked_beside(options)?;
-    let taken: Vec<usize> = beside.iter().filter_map(Beside::column).collect();
+    let taken: Vec<usize> = beside.iter().filter_map(FeatureSource::column).collect();
     // A model's own columns are not the text or the label of any file.
     if options.beside.iter().any(|of| !of.is_of_model) {
         let text = chooser.named_text(&[]).filter(|_| options.text.is_none());
@@ -223,7 +223,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The columns that are to stand beside the text.
-    fn asked_beside(&self, options: &ReadOptions) -> Result<Vec<Beside>, DataError> {
+    fn asked_beside(&self, options: &ReadOptions) -> Result<Vec<FeatureSource>, DataError> {
         let wanted = &options.beside;
         let path = || self.layout.path.clone();
         let missing: Vec<&str> = wanted.iter().filter(|of| of.value.is_none()).map(|of| of.name.as_str()).collect();
@@ -234,8 +234,8 @@ impl<'a> Chooser<'a> {
         let mut found = Vec::with_capacity(wanted.len());
         for of in wanted {
             let beside = match &of.value {
-                Some(value) => Beside::Value(value.clone()),
-                None => Beside::Column(self.asked(Role::Beside, &of.name).map_err(|error| match error {
+                Some(value) => FeatureSource::Value(value.clone()),
+                None => FeatureSource::Column(self.asked(Role::Beside, &of.name).map_err(|error| match error {
                     DataError::NoSuchColumn { path, role, wanted, columns, .. } if of.is_of_model => {
                         let hint = match of.kind {
                             None => tr!(
@@ -255,7 +255,7 @@ impl<'a> Chooser<'a> {
                     other => other,
                 })?),
             };
-            if let Beside::Column(column) = beside
+            if let FeatureSource::Column(column) = beside
                 && found.contains(&beside)
             {
                 return Err(DataError::TakenColumn { path: path(), column: self.layout.columns[column].clone() });
@@ -468,7 +468,7 @@ impl<'a> Chooser<'a> {
         asked: Option<usize>,
     ) -> Result<Option<(Candidate, Option<String>)>, DataError> {
         let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
-        let found = self.view(asked).readings(&taken);
+        let found = self.view(asked).open_readings(&taken);
         match alike(&found) {
             [] => Ok(None),
             [(_, best)] => Ok(Some((best.clone(), next_best(&found).map(|next| next.describe(self.layout))))),

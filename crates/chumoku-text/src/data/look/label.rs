@@ -4,7 +4,7 @@ use super::super::record::{Layout, Record};
 use super::label_form::{Form, Lists, SEPARATORS, decimal_bits, flag, is_flag_column, lists, share_of_several};
 use super::label_kind::LabelKind;
 use super::missing::Missing;
-use super::names::{LABEL_NAMES, folded, names_attribute, names_property};
+use super::names::{LABEL_NAMES, folded, names_attribute, names_count, names_property};
 use super::numbers::{filled, is_rating_name, looks_like_scores, measures};
 use super::profile::{FEW_ROWS, Profile};
 use super::ranked;
@@ -24,6 +24,9 @@ const FLAG: f64 = 2.0;
 const MEASURE: f64 = 1.0;
 const NO_CLASSES: f64 = -4.0;
 const ONE_VALUE: f64 = -6.0;
+/// Bits by which a column of words leads one of a measure: too few to decide. A file of products and prices has either as its
+/// label.
+const WORDS_OVER_MEASURE: f64 = 0.75;
 /// Bits against a column whose name is that of an attribute of the text, such as its channel.
 const ATTRIBUTE: f64 = -2.0;
 /// Bits against a value inside an object of the row.
@@ -110,7 +113,6 @@ impl View<'_> {
         if !is_label_like && !is_of_lists {
             return f64::NEG_INFINITY;
         }
-        let name = self.layout.columns.get(column).map_or("", String::as_str);
         let values = filled(self.rows, column, self.missing);
         let content = match LabelKind::of(&values, false) {
             _ if is_of_lists => LISTS,
@@ -122,12 +124,18 @@ impl View<'_> {
             None if profile.is_numbers() => WHOLE_NUMBERS,
             None => WORDS,
         };
-        let attribute = if self.layout.has_names() && names_attribute(name) { ATTRIBUTE } else { 0.0 };
         let path = if self.layout.is_path(column) { PATH } else { 0.0 };
         let share = profile.filled as f64 / profile.rows.max(1) as f64;
         // Lists differ as their labels are combined.
         let many = if is_of_lists { 0.0 } else { (profile.distinct as f64 / USUAL_CLASSES).log2().max(0.0) };
-        content + attribute + path + share.log2() - many
+        content + self.attribute_bits(column) + path + share.log2() - many
+    }
+
+    /// Bits against a column whose name is that of an attribute of the text, or of a count.
+    fn attribute_bits(&self, column: usize) -> f64 {
+        let name = self.layout.columns.get(column).filter(|_| self.layout.has_names());
+        let is_count = |name: &str| self.profiles[column].is_numbers() && names_count(name);
+        if name.is_some_and(|name| names_attribute(name) || is_count(name)) { ATTRIBUTE } else { 0.0 }
     }
 
     /// Returns the number of labels in the lists of a column, if it is one of lists.
@@ -221,7 +229,8 @@ impl View<'_> {
             {
                 let title = self.layout.column_title(column);
                 let why = tr!("{title} holds a measure", "{title}は数値");
-                found.push((MEASURE, Candidate { form: Form::Number(column), why }));
+                let bits = MEASURE + self.attribute_bits(column);
+                found.push((bits, Candidate { form: Form::Number(column), why }));
             }
         }
         if let Some((bits, flags)) = self.flags(&left) {
@@ -229,6 +238,31 @@ impl View<'_> {
             let is_of_them = |form: &Form| matches!((form, &flags.form), (Form::Class(one), Form::Columns(all)) if all.contains(one));
             found.iter_mut().filter(|(_, candidate)| is_of_them(&candidate.form)).for_each(|(bits, _)| *bits -= FLAG);
             found.push((bits, flags));
+        }
+        ranked(found)
+    }
+
+    /// All readings where it is open whether a class or a number is predicted, the best first.
+    ///
+    /// A column of words without a telling name may be a property of the text, as its product is. Then a
+    /// measure in the same row, such as the price, is about as likely the label.
+    pub(crate) fn open_readings(&self, taken: &[usize]) -> Vec<(f64, Candidate)> {
+        let mut found = self.readings(taken);
+        let is_of_words = |form: &Form| match form {
+            Form::Class(column) => {
+                let profile = &self.profiles[*column];
+                self.group(*column).is_none() && !profile.is_numbers() && !profile.is_flag
+            }
+            _ => false,
+        };
+        let words = found.iter().filter(|(_, candidate)| is_of_words(&candidate.form)).map(|(bits, _)| *bits);
+        let beside_words = words.fold(f64::NEG_INFINITY, f64::max) - WORDS_OVER_MEASURE;
+        for (bits, candidate) in &mut found {
+            if let Form::Number(column) = candidate.form
+                && self.group(column).is_none()
+            {
+                *bits = bits.max(beside_words + self.attribute_bits(column));
+            }
         }
         ranked(found)
     }

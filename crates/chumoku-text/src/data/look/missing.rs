@@ -15,17 +15,33 @@ pub(crate) struct Missing {
     named: Option<Vec<String>>,
 }
 
+/// Reads labels as those of a file are read: without white space around them, and `None` for each that is missing.
+///
+/// `missing` names the values that stand for a missing label. Without it these are the words that programs write, as `NaN`.
+pub fn read_labels<S: AsRef<str>>(labels: &[S], missing: Option<&[String]>) -> Vec<Option<String>> {
+    let missing = Missing::named(missing);
+    labels.iter().map(|label| missing.label(label.as_ref()).map(str::to_owned)).collect()
+}
+
 impl Missing {
     pub(crate) fn of(options: &ReadOptions) -> Self {
-        let remembered = options.remembered().and_then(|options| options.missing.as_ref());
-        let named = options.missing.as_ref().or(remembered);
-        Missing { named: named.map(|words| words.iter().map(|word| word.trim().to_lowercase()).collect()) }
+        let remembered = options.remembered().and_then(|options| options.missing.as_deref());
+        Missing::named(options.missing.as_deref().or(remembered))
+    }
+
+    fn named(words: Option<&[String]>) -> Self {
+        Missing { named: words.map(|words| words.iter().map(|word| word.trim().to_lowercase()).collect()) }
     }
 
     /// Checks whether a field holds no value.
     pub(crate) fn is_none(&self, field: &str) -> bool {
         let field = field.trim();
         field.is_empty() || self.is_word(field)
+    }
+
+    /// Reads a label: without white space around it, or `None` if it is missing.
+    pub(crate) fn label<'a>(&self, field: &'a str) -> Option<&'a str> {
+        (!self.is_none(field)).then(|| field.trim())
     }
 
     /// Checks whether a field that is not empty stands for an empty one.
@@ -60,5 +76,12 @@ mod tests {
         assert!(named.is_none("none") && named.is_none("-") && named.is_none("") && !named.is_none("NaN"));
         let nothing = Missing::of(&ReadOptions { missing: Some(Vec::new()), ..Default::default() });
         assert!(!nothing.is_none("NA") && nothing.is_none(" "));
+        let read = |missing: Option<&[String]>| -> Vec<String> {
+            let labels = read_labels(&[" spam", "N/A", "x", ""], missing);
+            labels.into_iter().map(|label| label.unwrap_or_else(|| "-".to_owned())).collect()
+        };
+        assert_eq!(read(None), ["spam", "-", "x", "-"]);
+        assert_eq!(read(Some(&["X".to_owned()])), ["spam", "N/A", "-", "-"]);
+        assert_eq!(read(Some(&[])), ["spam", "N/A", "x", "-"]);
     }
 }

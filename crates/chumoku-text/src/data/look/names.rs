@@ -181,6 +181,36 @@ const ATTRIBUTES: [&str; 46] = [
 const IDENTIFIERS: [&str; 14] =
     ["id", "ids", "uuid", "guid", "key", "no", "nr", "number", "code", "hash", "index", "番号", "コード", "識別子"];
 
+/// The last words of names of numbers that come with a text, such as `retweet_count`, and are seldom what is to be predicted.
+const COUNTS: [&str; 26] = [
+    "count",
+    "counts",
+    "length",
+    "len",
+    "words",
+    "chars",
+    "characters",
+    "tokens",
+    "likes",
+    "votes",
+    "upvotes",
+    "downvotes",
+    "retweets",
+    "favorites",
+    "views",
+    "confidence",
+    "age",
+    "latitude",
+    "longitude",
+    "lat",
+    "lon",
+    "lng",
+    "timestamp",
+    "utc",
+    "文字数",
+    "件数",
+];
+
 /// The words with which names of properties begin, as in `is_weekend` or `hasLink`.
 const PROPERTIES: [&str; 8] = ["is", "has", "was", "had", "can", "contains", "with", "in"];
 
@@ -201,6 +231,11 @@ fn words(name: &str) -> Vec<String> {
 /// Checks whether a name says that its column holds a property of the text rather than what is to be predicted.
 pub(crate) fn names_attribute(name: &str) -> bool {
     ATTRIBUTES.contains(&words(name).concat().as_str())
+}
+
+/// Checks whether a name says that the numbers of its column count something of the text or its author.
+pub(crate) fn names_count(name: &str) -> bool {
+    words(name).last().is_some_and(|last| COUNTS.contains(&last.as_str()))
 }
 
 /// Checks whether a name says that its column holds identifiers.
@@ -243,6 +278,8 @@ mod tests {
         assert!(["is_weekend", "hasLink", "was late", "verified"].iter().all(|name| names_property(name)));
         assert!(["toxic", "island", "is", "hash", "insult"].iter().all(|name| !names_property(name)));
         assert!(["Channel", "split", "age_group", "言語"].iter().all(|name| names_attribute(name)));
+        assert!(["retweet_count", "Age", "textLength", "created_utc", "文字数"].iter().all(|name| names_count(name)));
+        assert!(["price", "country", "account", "cost", "hours"].iter().all(|name| !names_count(name)));
         assert!(["priority", "department", "target lang id"].iter().all(|name| !names_attribute(name)));
     }
 }

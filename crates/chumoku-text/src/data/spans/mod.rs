@@ -26,6 +26,7 @@ use super::json_lines::JsonReader;
 use super::lines::LineReader;
 use super::open::{Content, open_path};
 use super::record::Skipped;
+use super::row_files::RowFiles;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, listed, quoted, thousands};
 use crate::tr;
@@ -74,6 +75,8 @@ pub struct SpannedTexts {
     pub each_word: bool,
     /// What was odd, for people.
     pub notes: Vec<String>,
+    /// The files of the rows.
+    pub(crate) files: RowFiles,
 }
 
 /// Reads a file of texts with spans: CoNLL, or JSONL.
@@ -181,7 +184,15 @@ fn of_objects(path: &Path, lines: LineReader, options: &ReadOptions) -> Result<S
     );
     finish(
         path,
-        SpannedTexts { path: path.to_owned(), examples, skipped, description, each_word: false, notes: Vec::new() },
+        SpannedTexts {
+            path: path.to_owned(),
+            examples,
+            skipped,
+            description,
+            each_word: false,
+            notes: Vec::new(),
+            files: RowFiles::one(path, false),
+        },
     )
 }
 
@@ -229,6 +240,7 @@ fn of_sentences(
             // By characters words have spans: where they end is learnt too.
             each_word: scheme == Scheme::Words && unit == SpanUnit::Words,
             notes,
+            files: RowFiles::one(path, false),
         },
     )
 }
@@ -291,6 +303,11 @@ fn finish(path: &Path, texts: SpannedTexts) -> Result<SpannedTexts, DataError> {
 }
 
 impl SpannedTexts {
+    /// The place of an example, counted from 0.
+    pub fn place(&self, row: usize) -> Place {
+        self.files.place(row, self.examples.get(row).map_or(0, |example| example.line))
+    }
+
     /// How many spans there are of each kind.
     pub fn kinds(&self) -> BTreeMap<&str, usize> {
         let mut kinds = BTreeMap::new();
@@ -324,10 +341,10 @@ impl SpannedTexts {
     /// The first that is not, with its line.
     pub fn check_known_labels<S: AsRef<str>>(&self, known: &[S]) -> Result<(), DataError> {
         let is_known = |label: &str| known.iter().any(|known| known.as_ref() == label);
-        for example in &self.examples {
+        for (row, example) in self.examples.iter().enumerate() {
             if let Some(span) = example.spans.iter().find(|span| !is_known(&span.label)) {
                 return Err(DataError::UnknownLabel {
-                    place: Place::line(&self.path, example.line),
+                    place: self.place(row),
                     label: span.label.clone(),
                     known: listed(known).into(),
                     hint: did_you_mean(&span.label, known.iter().map(AsRef::as_ref)).into(),

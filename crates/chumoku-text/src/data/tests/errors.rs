@@ -13,6 +13,7 @@ fn missing_files_and_folders() {
         "trian.csv: opening the data: expected a file, found nothing of that name; did you mean “train.csv”?"
     );
     assert_eq!(said("other"), "other: opening the data: expected a file, found nothing of that name; check the path");
+    assert!(said("part-*.csv").ends_with("; the shell did not replace the pattern by names of files: name each file"));
     assert_eq!(
         said("train.csv/x"),
         "train.csv/x: opening the data: expected a file, found nothing of that name; check the path"

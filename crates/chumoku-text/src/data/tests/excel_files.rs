@@ -59,7 +59,7 @@ fn rows_keep_the_numbers_that_excel_shows() {
     let path = folder.file("a.xlsx", book(&[("Data", &reviews)]));
     let dataset = load_labelled(&path, &labelled()).unwrap();
     assert_eq!(dataset.examples.iter().map(|example| example.line).collect::<Vec<_>>(), [2, 4, 5]);
-    let place = dataset.place(&dataset.examples[1]).to_string();
+    let place = dataset.place(1).to_string();
     assert!(place.ends_with("a.xlsx, row 4"), "{place}");
 }
 

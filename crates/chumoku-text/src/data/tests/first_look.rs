@@ -129,6 +129,96 @@ fn columns_of_properties_yield_to_a_label_and_both_are_named() {
 }
 
 #[test]
+fn a_measure_beside_words_is_decided_by_the_caller() {
+    let price = |i: usize| format!("{}.{:02}", 3 + i * 7 % 90, i * 13 % 100);
+    let product = |i: usize| ["lamp", "chair", "table", "shelf"][i * 7 % 5 % 4];
+    for (name, header, row, columns) in [
+        (
+            "a.csv",
+            "review,product,price",
+            &(|i: usize| format!("{},{},{}", words(i), product(i), price(i))) as &dyn Fn(usize) -> String,
+            ["product", "price"],
+        ),
+        (
+            "a.csv",
+            "review,price,product",
+            &|i| format!("{},{},{}", words(i), price(i), product(i)),
+            ["price", "product"],
+        ),
+        (
+            "a.csv",
+            "Kommentar;Filiale;Betrag",
+            &|i| format!("{};{};{}", words(i), product(i), price(i).replace('.', ",")),
+            ["Filiale", "Betrag"],
+        ),
+        // Whole numbers of which each comes seldom.
+        (
+            "a.tsv",
+            "text\tteam\thours",
+            &|i| format!("{}\t{}\t{}", words(i), product(i), i * 37 % 31),
+            ["team", "hours"],
+        ),
+        // Many products, and an attribute in place of them.
+        (
+            "a.csv",
+            "review,item,cost",
+            &|i| format!("{},item {},{}", words(i), "x".repeat(1 + i % 45), price(i)),
+            ["item", "cost"],
+        ),
+        ("a.csv", "text,country,price", &|i| format!("{},{},{}", words(i), product(i), price(i)), ["country", "price"]),
+    ] {
+        let said = look(name, table(header, 100, row)).unwrap_err();
+        for column in columns {
+            assert!(said.contains(&format!("column “{column}”")) && said.contains("--label"), "{header}: {said}");
+        }
+        // The flag decides, and so does the task.
+        for (column, task) in columns.map(|column| (column, ["price", "Betrag", "hours", "cost"].contains(&column))) {
+            let asked = ReadOptions { label: Some(column.into()), ..ReadOptions::default() };
+            let (found, _) = look_with(name, table(header, 100, row), &asked).unwrap();
+            assert_eq!(found, if task { Task::Score } else { Task::Classify }, "{header}: {column}");
+        }
+    }
+    // Names decide, and so do columns that are not the label of any file.
+    for (header, row, task, label) in [
+        (
+            "review,topic,price",
+            &(|i: usize| format!("{},{},{}", words(i), product(i), price(i))) as &dyn Fn(usize) -> String,
+            Task::Classify,
+            "topic",
+        ),
+        ("review,product,stars", &|i| format!("{},{},{}", words(i), product(i), 1 + i % 5), Task::Score, "stars"),
+        (
+            "text,team,retweet_count",
+            &|i| format!("{},{},{}", words(i), product(i), i * 37 % 31),
+            Task::Classify,
+            "team",
+        ),
+        (
+            "text,team,lat,lon",
+            &|i| format!("{},{},{},{}", words(i), product(i), price(i), price(i + 5)),
+            Task::Classify,
+            "team",
+        ),
+        ("id,text,team", &|i| format!("{},{},{}", 1000 + i, words(i), product(i)), Task::Classify, "team"),
+        (
+            "text,team,date",
+            &|i| format!("{},{},2025-03-{:02}", words(i), product(i), 1 + i % 28),
+            Task::Classify,
+            "team",
+        ),
+        ("review,price", &|i| format!("{},{}", words(i), price(i)), Task::Score, "price"),
+    ] {
+        let (found, why) = look("a.csv", table(header, 100, row)).unwrap();
+        assert!(found == task && why.contains(&format!("“{label}”")), "{header}: {found:?} {why}");
+    }
+    // The next reading is named where it comes close.
+    let (_, why) =
+        look("a.csv", table("text,team,votes", 100, |i| format!("{},{},{}", words(i), product(i), i * 37 % 31)))
+            .unwrap();
+    assert!(why.contains("“votes”") && why.contains("--task score --label votes"), "{why}");
+}
+
+#[test]
 fn headers_of_forms_and_exports_are_seen() {
     let forms = table("Timestamp\tYour message\tWhat kind?", 60, |i| {
         format!("3/{}/2025 14:{:02}:05\t{}\t{}", 1 + i % 28, i % 60, words(i), ["spam", "ham"][i * 3 % 7 % 2])

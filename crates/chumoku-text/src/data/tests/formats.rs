@@ -197,7 +197,7 @@ fn streams_are_read_like_files() {
     let source = Source::from_reader(Path::new("standard input"), input, &labelled()).unwrap();
     assert_eq!(source.layout().format, Format::Tsv);
     let dataset = source.into_dataset().unwrap();
-    assert_eq!(dataset.place(&dataset.examples[1]).to_string(), "standard input:4");
+    assert_eq!(dataset.place(1).to_string(), "standard input:4");
 }
 
 /// What a file of this name and content is taken for.

@@ -99,7 +99,7 @@ fn shared_texts_are_found_whatever_their_case_and_space() {
     let b = [example(" good FOOD ", "p", 1), example("fine", "p", 2), example("Bad", "n", 3), example("BAD", "n", 4)];
     let shared = shared_texts(&a, &b);
     assert_eq!(shared.count, 3);
-    let first = SharedText { text: " good FOOD ".to_owned(), line_a: 1, line_b: 1 };
+    let first = SharedText { text: " good FOOD ".to_owned(), rows: [0, 0] };
     assert_eq!(shared.examples[0], first);
     assert_eq!(shared.examples.len(), 3);
     assert_eq!(shared_texts(&b[1..2], &a), Shared::default());

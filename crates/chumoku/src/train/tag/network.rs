@@ -342,7 +342,11 @@ impl Trainable for Tagging<'_> {
         let packed = Packed::of(self.framed(), &self.learnt.rows, read.clone());
         let tags: Vec<u32> =
             read.flat_map(|piece| &self.learnt.tags[piece.row][piece.units.clone()]).copied().collect();
-        let options = CrossEntropy { label_smoothing: self.plan.settings.label_smoothing, class_weights: None };
+        let options = CrossEntropy {
+            label_smoothing: self.plan.settings.label_smoothing,
+            class_weights: None,
+            row_weights: None,
+        };
         let loss = self.model.loss(params, packed.tokens(), (packed.units(), &tags), &options, at.mode(), grads)?;
         Ok(Learnt { loss: loss.into(), weight: tags.len() as f64, tokens: packed.ids.len() })
     }
@@ -355,7 +359,7 @@ impl Trainable for Tagging<'_> {
         let found: Vec<Vec<usize>> = parallel::map(&log_p, |log_p| best(log_p, &transitions));
         let f1 = span_f1(self.truth.iter().zip(found), self.tags);
         let units: Vec<Vec<f32>> = log_p.iter().flat_map(|row| row.chunks_exact(labels)).map(<[f32]>::to_vec).collect();
-        let loss = mean_loss(&units, &part.tags.concat());
+        let loss = mean_loss(&units, &part.tags.concat(), None);
         let metric = |name, key, value, is_share| Metric { name, key, value, is_share };
         let metrics = vec![
             metric(lang().pick("loss", "損失"), "log_loss", loss, false),

@@ -226,7 +226,7 @@ mod tests {
     use crate::train::{Rows, Shape};
 
     fn data(text: &str) -> TrainingData {
-        let rows = Rows { texts: vec![text.to_owned(); 4], labels: vec![0, 1, 0, 1] };
+        let rows = Rows { texts: vec![text.to_owned(); 4], labels: vec![0, 1, 0, 1], weights: None };
         TrainingData { train: rows, ..TrainingData::default() }
     }
 

@@ -3,7 +3,7 @@
 use crate::model_folder::{Standing, TUNE_LOG, place_of, rename, sync_folder, write_file};
 use crate::train::identity::RunIdentity;
 use crate::train::tuned::Trial;
-use crate::{Error, Result, tr};
+use crate::{Error, Result, output, tr};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl TrialLog {
         self.trials.push(trial);
         let beside = self.path.with_extension("tmp");
         if Standing::of(&beside) == Standing::File {
-            fs::remove_file(&beside).map_err(Error::writing("removing", &beside))?;
+            output::remove_file(&beside).map_err(Error::writing("removing", &beside))?;
         }
         write_file(&beside, &self.bytes(self.trials.len()))?;
         rename(&beside, &self.path).map_err(Error::writing("renaming", &beside))?;

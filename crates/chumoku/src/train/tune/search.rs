@@ -529,19 +529,20 @@ impl<'a> Search<'a> {
         Ok(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect())
     }
 
-    /// −ln p of each validation row's class, weighted as the classes are, and the share of rows that are right: of the halves
-    /// joined, or of the n-grams alone.
+    /// The weighted loss of each validation row, and the share of rows that are right. It joins the halves, or takes the
+    /// n-grams alone.
     fn losses(&self, network: &[Vec<f32>], ngrams: &[Vec<f32>]) -> (Vec<f64>, f64) {
         let labels = &self.data.valid.labels;
         let (first, second) = if self.has_network { (network, Some(ngrams)) } else { (ngrams, None) };
-        let blend = Blend::fit(first, second.unwrap_or_default(), labels, self.weights.as_deref());
-        let weight = |label: u32| self.weights.as_ref().map_or(1.0, |weights| f64::from(weights[label as usize]));
-        let all: f64 = labels.iter().map(|&label| weight(label)).sum();
+        let weights = self.data.valid.counted(self.weights.as_deref());
+        let blend = Blend::fit(first, second.unwrap_or_default(), labels, weights.as_deref());
+        let weight = |row: usize| weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
+        let all: f64 = (0..labels.len()).map(weight).sum();
         let (mut losses, mut right) = (Vec::new(), 0);
         for (row, &label) in labels.iter().enumerate() {
             let p = blend.probabilities(&first[row], second.map(|half| &half[row][..]));
             let loss = -f64::from(p[label as usize].max(f32::MIN_POSITIVE)).ln();
-            losses.push(loss * weight(label) * labels.len() as f64 / all.max(f64::MIN_POSITIVE));
+            losses.push(loss * weight(row) * labels.len() as f64 / all.max(f64::MIN_POSITIVE));
             right += usize::from(crate::scoring::largest(&p) == label);
         }
         (losses, right as f64 / labels.len().max(1) as f64)

@@ -1,0 +1,58 @@
+//! Linux: most of it stands in files of `/proc` and `/sys`.
+
+use super::ProcessMemory;
+use std::collections::BTreeSet;
+use std::fs;
+
+pub(super) fn available_memory() -> Option<u64> {
+    let free = field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
+    let most = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    Some(free.min(most.unwrap_or(u64::MAX)))
+}
+
+pub(super) fn process_memory() -> Option<ProcessMemory> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    Some(ProcessMemory { now: field(&status, "VmRSS:")?, peak: field(&status, "VmHWM:")? })
+}
+
+/// A line `name: n kB` of a file of the system, in bytes.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+pub(super) fn physical_cores() -> Option<usize> {
+    let folders = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let cores: BTreeSet<String> =
+        folders.filter_map(|entry| fs::read_to_string(entry.path().join("topology/core_cpus_list")).ok()).collect();
+    // Containers and emulators may hide the folder.
+    Some(cores.len()).filter(|&cores| cores > 0).or_else(|| std::thread::available_parallelism().ok().map(Into::into))
+}
+
+pub(super) fn processor_name() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    text.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(':')?.1.to_owned()))
+}
+
+pub(super) fn user_language() -> Option<String> {
+    None
+}
+
+pub(super) fn lower_thread_priority() {
+    // SAFETY: setpriority takes three integers. On Linux, 0 of PRIO_PROCESS is the calling thread; a failure changes nothing.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS as _, 0, 19);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_system_is_read() {
+        let text = "MemTotal:       24000000 kB\nMemAvailable:   1024 kB\n";
+        assert_eq!(field(text, "MemAvailable:"), Some(1 << 20));
+        assert_eq!((field(text, "MemFree:"), field("MemAvailable: 7\n", "MemAvailable:")), (None, None));
+    }
+}

@@ -1,0 +1,93 @@
+//! How much each row counts, where the caller decides it.
+
+use crate::scoring::figure;
+use crate::{Error, Result, tr};
+
+/// Weights of rows as training takes them: of a mean of 1, so that only their ratios matter; `None` where all are alike.
+///
+/// # Errors
+/// If there are not as many weights as `rows`, or one is not finite or not above 0. A row that shall not count is left out.
+pub fn row_weights(given: &[f64], rows: usize) -> Result<Option<Vec<f32>>> {
+    if given.len() != rows {
+        let found = given.len();
+        return Err(Error::Setting(tr!(
+            "weights of rows: expected one for each of {rows} rows, found {found}; give as many",
+            "行の重み: {rows} 行それぞれに 1 つ必要ですが、{found} 個です。行と同じ数だけ指定してください"
+        )));
+    }
+    if let Some((row, weight)) = given.iter().enumerate().find(|(_, weight)| !weight.is_finite() || **weight <= 0.0) {
+        return Err(Error::Setting(tr!(
+            "weights of rows: expected finite numbers above 0, found {weight} in row {row}; leave out rows that shall not count",
+            "行の重み: 0 より大きい有限の数が必要ですが、行 {row} は {weight} です。数えない行は除いてください"
+        )));
+    }
+    // Divided by the largest first: a sum of huge numbers would overflow.
+    let most = given.iter().copied().fold(0.0, f64::max);
+    if given.iter().all(|&weight| weight == most) {
+        return Ok(None);
+    }
+    let mean = given.iter().map(|weight| weight / most).sum::<f64>() / rows as f64;
+    Ok(Some(given.iter().map(|weight| ((weight / most / mean) as f32).max(LEAST)).collect()))
+}
+
+/// Says how rows are weighted, if they are.
+pub(super) fn note(weights: Option<&[f32]>) -> Option<String> {
+    let weights = weights?;
+    let [least, most] = [f32::min, f32::max].map(|of| figure(f64::from(weights.iter().copied().fold(1.0, of))));
+    Some(tr!(
+        "rows have weights: they count {least} to {most} times as much as on average in training and in choices, and all alike in \
+         scores",
+        "行に重みがあります。学習と選択では平均の {least}〜{most} 倍の重みで扱い、評価値ではどの行も同じに数えます"
+    ))
+}
+
+/// The least weight. A batch of rows that weigh less could not be divided by their sum in single precision.
+const LEAST: f32 = 1e-30;
+
+#[cfg(test)]
+mod tests {
+    use super::super::TrainingData;
+    use super::*;
+    use crate::scoring::Rows;
+
+    #[test]
+    fn only_ratios_of_weights_matter() {
+        let of = |given: &[f64]| row_weights(given, given.len()).unwrap();
+        assert_eq!(of(&[1.0, 2.0, 3.0]), Some(vec![0.5, 1.0, 1.5]));
+        assert_eq!(of(&[2e307, 4e307, 6e307]), of(&[1.0, 2.0, 3.0]));
+        for alike in [1.0, 0.1, 5e-324, f64::MAX] {
+            assert_eq!(of(&[alike; 3]), None);
+        }
+        assert_eq!(of(&[]), None);
+        // Tiny weights stay above 0.
+        assert_eq!(of(&[1e-300, 1.0]), Some(vec![LEAST, 2.0]));
+    }
+
+    #[test]
+    fn a_note_says_how_rows_are_weighted() {
+        assert_eq!(note(None), None);
+        let said = note(Some(&[0.5, 1.0, 1.5])).unwrap();
+        assert!(said.contains("0.5") && said.contains("1.5"), "{said}");
+    }
+
+    #[test]
+    fn the_fingerprint_of_data_has_the_weights() {
+        let of = |weights: Option<Vec<f32>>| {
+            let texts = vec!["a".to_owned(), "b".to_owned()];
+            let train = Rows { texts, labels: vec![0, 1], weights };
+            TrainingData::<u32> { train, ..TrainingData::default() }.fingerprint()
+        };
+        let found = [None, Some(vec![1.5, 0.5]), Some(vec![0.5, 1.5])].map(of);
+        assert!(found[0] != found[1] && found[1] != found[2] && found[0] != found[2], "{found:?}");
+    }
+
+    #[test]
+    fn what_is_no_weight_is_refused() {
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let problem = row_weights(&[1.0, bad], 2).unwrap_err().to_string();
+            assert!(problem.contains("above 0") && problem.contains("in row 1"), "{problem}");
+        }
+        let problem = row_weights(&[1.0], 2).unwrap_err().to_string();
+        assert!(problem.contains("each of 2 rows, found 1"), "{problem}");
+    }
+}
