@@ -7,6 +7,11 @@
 //! reads its body, `replies` asks the model (`service`), whose threads (`work`) take it out of a bounded `queue`, together with
 //! others that can be computed with it.
 //!
+//! A handler never computes: it queues a request and waits. Each model has a queue for short requests and one for texts, and all
+//! models share the queue of explanations. The thread of a queue calls the library and writes the answer as bytes, so that the
+//! two threads of tokio are always free to refuse, to time out and to end. Texts run in a pool of their queue. Explanations
+//! run in a pool of half as many threads with the lowest priority.
+//!
 //! # Contract
 //!
 //! * **Answers:** the bytes of an answer do not depend on what was computed with it, and equal those of the command.

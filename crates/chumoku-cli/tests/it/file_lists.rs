@@ -1,4 +1,4 @@
-//! The list of files at the top of each `mod.rs` and `lib.rs` names every module of its folder and no other.
+//! The list of files at the top of each `mod.rs`, `lib.rs` and `main.rs` names every module of its folder and no other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,20 +15,22 @@ fn modules(folder: &Path) -> BTreeSet<String> {
     names.filter(|name| !["mod", "lib", "main", "tests"].contains(&name.as_str())).collect()
 }
 
-/// Names under "# Files" in the documentation of a module.
-fn listed(source: &str) -> BTreeSet<String> {
+/// Names under a heading in the documentation of a module.
+fn listed(source: &str, heading: &str) -> BTreeSet<String> {
     let docs = source.lines().map_while(|line| line.strip_prefix("//!"));
-    let list = docs.skip_while(|line| line.trim() != "# Files").filter_map(|line| line.strip_prefix(" - `"));
+    let section = docs.skip_while(|line| line.trim() != heading).skip(1).take_while(|line| !line.starts_with(" # "));
+    let list = section.filter_map(|line| line.strip_prefix(" - `"));
     list.filter_map(|line| line.split_once("`: ")).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Compares the list of a folder with its modules, then does the same for the folders inside it. Returns the number of lists.
 fn check(folder: &Path, found: &mut Vec<String>) -> usize {
     let mut lists = 0;
-    for name in ["mod.rs", "lib.rs"] {
+    let has_library = folder.join("lib.rs").exists();
+    for name in ["mod.rs", "lib.rs", "main.rs"].into_iter().filter(|name| *name != "main.rs" || !has_library) {
         let (path, modules) = (folder.join(name), modules(folder));
         let Ok(source) = fs::read_to_string(&path) else { continue };
-        let listed = listed(&source);
+        let listed = listed(&source, "# Files");
         lists += usize::from(!listed.is_empty());
         let missing = modules.difference(&listed).map(|name| format!("{}: add `{name}` to # Files", path.display()));
         let gone = listed.difference(&modules).map(|name| format!("{}: no module `{name}`", path.display()));
@@ -49,4 +51,19 @@ fn every_module_lists_its_files() {
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert!(lists > 40, "only {lists} lists");
+}
+
+#[test]
+fn the_python_package_lists_its_files() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("chumoku-py");
+    let mut modules = BTreeSet::new();
+    for (folder, prefix) in [("python/chumoku", ""), ("python/chumoku/ray", "ray/")] {
+        for entry in fs::read_dir(package.join(folder)).expect("a folder") {
+            let name = entry.expect("an entry").file_name().into_string().expect("a name in UTF-8");
+            let stem = name.strip_suffix(".py").filter(|stem| *stem != "__init__");
+            modules.extend(stem.map(|stem| format!("{prefix}{stem}")));
+        }
+    }
+    let source = fs::read_to_string(package.join("src/lib.rs")).expect("the module of Python");
+    assert_eq!(listed(&source, "# Python files"), modules);
 }
