@@ -93,7 +93,8 @@ mod tests {
         let lock = Lock::take(folder.path()).unwrap();
         let error = Lock::take(folder.path()).unwrap_err().to_string();
         let names_process = error.contains(&format!("(process {})", std::process::id()));
-        assert!(error.contains("another run") && names_process == !cfg!(windows), "{error}");
+        assert!(error.contains("another run"), "{error}");
+        assert_eq!(names_process, !cfg!(windows), "{error}");
         drop(lock);
         assert!(names(folder.path()).is_empty(), "a run that leaves nothing leaves no lock");
         // What a run that was killed leaves is no lock.
