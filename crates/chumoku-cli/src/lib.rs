@@ -119,6 +119,11 @@ pub fn run_in(args: Vec<OsString>, crew: Option<Crew>) -> ExitCode {
     }
 }
 
+/// The command with its subcommands and flags, from which manual pages and shell completions are made.
+pub fn definition() -> clap::Command {
+    args::Args::definition()
+}
+
 /// Whether the input or the use is at fault, rather than the work.
 fn is_usage(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<chumoku::NnError>() {

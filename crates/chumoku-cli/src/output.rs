@@ -131,7 +131,9 @@ const STANDARD_INPUT: &str = "/dev/stdin";
 
 /// Checks whether the help of a flag says that it takes a file.
 fn names_file(argument: &clap::Arg) -> bool {
-    argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.contains("FILE")))
+    // Flags without a value have a name too: that of PROFILE names no file.
+    let is_file = |name: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.starts_with("FILE"));
+    argument.get_value_names().is_some_and(|names| names.iter().any(|name| is_file(name)))
 }
 
 /// The files that a command line names.

@@ -1,6 +1,11 @@
 //! The allocator of programs: blocks at cache lines, and freed memory that stays for the next step.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+// musl's own allocator has one lock for all threads.
+#[cfg(target_env = "musl")]
+use mimalloc::MiMalloc as System;
+#[cfg(not(target_env = "musl"))]
+use std::alloc::System;
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,7 +46,7 @@ pub fn trim_memory() {
     KEPT.release(usize::MAX);
 }
 
-/// The system's allocator, with blocks of a page and more aligned to cache lines.
+/// The system's allocator, mimalloc on musl, with blocks of a page and more aligned to cache lines.
 ///
 /// Rows of arrays then start at cache lines, and results too large for the cache can be written past it, which is
 /// twice as fast. For programs: `#[global_allocator] static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;`

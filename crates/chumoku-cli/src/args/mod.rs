@@ -60,10 +60,15 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// The command with its subcommands and flags.
+    pub(crate) fn definition() -> clap::Command {
+        with_negative_values(Self::command())
+    }
+
     /// A command line. What stands behind an option that takes a value is its value, a number below zero
     /// too, so that it is refused for what it is.
     pub(crate) fn of(args: Vec<OsString>) -> Result<Self, clap::Error> {
-        let mut command = with_negative_values(Self::command());
+        let mut command = Self::definition();
         let mut matches = command.try_get_matches_from_mut(args)?;
         let files = NamedFiles::of(&command, &matches);
         let args = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;

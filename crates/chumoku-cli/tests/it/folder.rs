@@ -118,7 +118,17 @@ fn without_data_it_trains_on_the_built_in_reviews() {
     }
     let info = place.run(&["info"]).ok();
     assert!(info.stdout.contains("threads") && info.stdout.contains("instructions"), "{info:#?}");
-    assert!(place.run(&["info", "--json"]).ok().json()["isa"]["active"].is_string());
+    let told = place.run(&["info", "--json"]).ok().json();
+    assert!(told["isa"]["active"].is_string());
+    // The platform as compilers name it, whose first word is the processor's.
+    let target = told["target"].as_str().expect("a target");
+    assert!(target.starts_with(std::env::consts::ARCH) && target.split('-').count() >= 3, "{target}");
+    assert!(info.stdout.contains(&format!("platform      {target}\n")), "{info:#?}");
+    let commit = told["commit"].as_str();
+    assert_eq!(commit, option_env!("CHUMOKU_COMMIT"));
+    assert!(info.stdout.contains(commit.unwrap_or("this build recorded none")), "{info:#?}");
+    let says_arm = info.stdout.contains("no vector code for ARM");
+    assert_eq!(says_arm, cfg!(target_arch = "aarch64"), "{info:#?}");
 }
 
 #[test]

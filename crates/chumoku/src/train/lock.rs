@@ -94,7 +94,8 @@ mod tests {
         let error = Lock::take(folder.path()).unwrap_err().to_string();
         let names_process = error.contains(&format!("(process {})", std::process::id()));
         assert!(error.contains("another run"), "{error}");
-        assert_eq!(names_process, !cfg!(windows), "{error}");
+        // Wine lets a process read what it has locked itself.
+        assert!(names_process || cfg!(windows), "{error}");
         drop(lock);
         assert!(names(folder.path()).is_empty(), "a run that leaves nothing leaves no lock");
         // What a run that was killed leaves is no lock.

@@ -16,6 +16,12 @@ use chumoku_kernels::system::processor_name;
 use serde_json::json;
 use std::io::{Write, stdout};
 
+/// The target that this program was compiled for, such as `x86_64-unknown-linux-gnu`.
+const TARGET: &str = env!("CHUMOKU_TARGET");
+
+/// The commit that this program was built from, where the build names one (`build.rs`).
+const COMMIT: Option<&str> = option_env!("CHUMOKU_COMMIT");
+
 /// The processor's name, as the system tells it.
 fn processor() -> String {
     processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned())
@@ -34,6 +40,8 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
     if args.json {
         let info = json!({
             "version": version,
+            "commit": COMMIT,
+            "target": TARGET,
             "processor": processor(),
             "architecture": std::env::consts::ARCH,
             "system": std::env::consts::OS,
@@ -45,7 +53,17 @@ pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = stdout().lock();
-    writeln!(out, "chumoku       {version}")?;
+    let unknown = || tr!("unknown: this build recorded none", "不明（このビルドには記録がありません）");
+    let commit = COMMIT.map_or_else(unknown, str::to_owned);
+    let text = tr!(
+        "chumoku       {version}
+commit        {commit}
+platform      {TARGET}",
+        "chumoku       {version}
+コミット      {commit}
+環境          {TARGET}"
+    );
+    writeln!(out, "{text}")?;
     let (processor, architecture, system) = (processor(), std::env::consts::ARCH, std::env::consts::OS);
     let cores = physical_cores();
     let text = tr!(
@@ -59,6 +77,13 @@ threads       {cores} by default ({allowed} logical processors allowed)",
 スレッド      既定は {cores}（使える論理プロセッサーは {allowed}）"
     );
     writeln!(out, "{text}")?;
+    if cfg!(target_arch = "aarch64") {
+        let text = tr!(
+            "              this version has no vector code for ARM: plain Rust computes",
+            "              このバージョンには ARM 用のベクトルコードがなく、通常の Rust で計算します"
+        );
+        writeln!(out, "{text}")?;
+    }
     let precision = match active {
         chumoku::Isa::Amx => tr!(
             "precision     highest, high and medium multiply six, three and one pairs of bf16 terms in AMX tiles",
