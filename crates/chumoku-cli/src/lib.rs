@@ -6,6 +6,16 @@
 //! what the command does calls these two crates. `chumoku --help` lists the commands, and `docs/` describes them.
 //!
 //! Exit codes: 0 success, 1 the work failed, 2 wrong use or unreadable input, 130 interrupted.
+//!
+//! # Files
+//!
+//! - `args`: flags
+//! - `commands`: one file or folder for each command
+//! - `output`: checks of output files before any work
+//! - `progress`: progress bar and lines
+//! - `report`: score tables
+//! - `threads`: number of threads
+//! - `usage`: usage errors
 
 /// Talk for people, on standard error. Nobody listening is no reason to stop working. Names in it may come from anywhere, and
 /// must not steer the terminal.

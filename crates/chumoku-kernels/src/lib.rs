@@ -139,6 +139,37 @@
 //! assert_eq!(y, [2.0, 5.0]);
 //! # Ok::<(), chumoku_kernels::Error>(())
 //! ```
+//!
+//! # Files
+//!
+//! - `activation`: GELU, ReLU, SiLU and gated products
+//! - `adamw`: AdamW, in one pass over parameters, gradients and both moments
+//! - `allocator`: an allocator that aligns to cache lines and keeps freed memory
+//! - `attention`: scaled dot-product attention, forward, backward and decoding
+//! - `dropout`: random masks that are drawn again instead of stored
+//! - `embedding`: lookup of table rows, with a scale
+//! - `error`: errors about arguments
+//! - `gemm`: the matrix product
+//! - `halt`: cancellation, as on Ctrl-C
+//! - `isa`: instruction sets: detection, dispatch, vectors; the only place with intrinsics
+//! - `limits`: measured peak speed of the processor and its caches
+//! - `loss`: cross-entropy with label smoothing and class weights
+//! - `math`: exp, erf, tanh, the logistic function and the normal distribution on vectors
+//! - `memory`: buffers that are not cleared, scratch memory
+//! - `narrow`: low precision: f32, bf16 and f16 as attention reads and writes them
+//! - `norm`: layer norm and RMS norm
+//! - `number`: the number types and the dispatch between fast and plain versions
+//! - `parallel`: parallel loops for code outside the kernels
+//! - `philox`: random numbers from a counter
+//! - `profile`: counts of multiply–adds and, on request, times of operations
+//! - `recurrent`: RNN, LSTM and GRU over packed sequences
+//! - `reference`: re-exports of the plain version of every operation
+//! - `register_tile`: the innermost loop of products in vectors
+//! - `rotary`: rotary positions
+//! - `softmax`: softmax over rows
+//! - `sum`: sums in a fixed order
+//! - `system`: calls of the operating system
+//! - `threads`: work that is cut by shapes alone, on a rayon pool or a `Team`
 
 mod activation;
 mod adamw;

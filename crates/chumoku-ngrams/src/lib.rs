@@ -15,6 +15,29 @@
 //! Labels that do not exclude each other have such a model each, with p = 1 / (1 + e⁻ᶻ), on the same features.
 //!
 //! The same texts give the same bits for any number of threads: work is cut by the data alone, sums have a fixed order.
+//!
+//! # Files
+//!
+//! - `amount`: estimates of n-gram counts and memory
+//! - `answer`: the prediction targets
+//! - `beside`: feature columns
+//! - `calendar`: dates, weekdays and Japanese eras
+//! - `columns`: training rows by column, and products with their Gram matrix
+//! - `error`: errors
+//! - `features`: selection and weights of n-grams
+//! - `hash`: hashes of n-grams, part of the file format
+//! - `loss`: probabilities and log-loss of a row
+//! - `model`: the trained model: text to class scores
+//! - `newton`: the truncated Newton solver
+//! - `packed`: sparse columns of counts in few bytes
+//! - `pairs`: features of two texts
+//! - `problem`: the objective of logistic regression
+//! - `select`: training, and the choice of C
+//! - `sparse`: sparse matrices by row
+//! - `tensors`: the model as named arrays
+//! - `tokens`: text to hashes of n-grams
+//! - `vector`: sums of long vectors in a fixed order
+//! - `vocabulary`: the features, and the TF-IDF row of a text
 
 mod amount;
 mod answer;

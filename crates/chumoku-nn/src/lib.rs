@@ -58,6 +58,19 @@
 //! * **NaN:** a NaN that is attended to shows in the output. Sampling and beam search refuse logits that are NaN
 //!   ([`Error::NotANumber`]).
 //! * Shapes are checked, and errors say what was expected and what came. Nothing is read, written or printed.
+//!
+//! # Files
+//!
+//! - `attention`: hard and soft attention as free functions
+//! - `count`: costs of a network by formulas
+//! - `decoding`: beam search
+//! - `error`: errors
+//! - `layers`: layers, each with forward and backward
+//! - `models`: whole networks
+//! - `params`: parameters in one flat buffer; low-rank updates (LoRA) in `params/low_rank.rs`
+//! - `pretrained`: published architectures
+//! - `probability`: softmax, log-softmax and log-sum-exp of a row
+//! - `sampling`: choice of a token from logits
 
 pub mod attention;
 pub mod count;

@@ -1,10 +1,65 @@
 //! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
 //!
-//! `addresses` turns arrays that Python owns into slices, `pool` has the threads, `attention` the functions, `training` makes
-//! models, `answers` and `models` ask them, `pages` shows why they answered so, `microscope` attention in numbers, `doctor` looks
-//! for what is wrong with labelled texts, `tables` reads files, `rows` reads and answers rows that go to other processes, `crew` has
-//! training that several processes share, `outputs` opens the files that are written, `wording` turns flags in messages into
-//! parameters. Names, defaults, shapes and errors that users meet are the package's: `python/chumoku`.
+//! Names, defaults, shapes and errors that users meet are defined in the package: `python/chumoku`.
+//!
+//! # Files
+//!
+//! - `addresses`: arrays of Python as slices; the only `unsafe` outside the kernels
+//! - `answers`: classifiers and taggers
+//! - `attention`: attention of arrays
+//! - `crew`: shared training
+//! - `doctor`: `chumoku.doctor`
+//! - `microscope`: traces, checks, counts
+//! - `models`: translators, language models, encoders
+//! - `outputs`: files that Python writes
+//! - `pages`: explanations and pages
+//! - `pool`: thread pools, safe with `fork`
+//! - `rows`: rows for other processes
+//! - `tables`: labelled files
+//! - `training`: training with Ctrl-C
+//! - `wording`: parameter names in messages
+//!
+//! # Python files
+//!
+//! In `python/chumoku`; `_chumoku.pyi` has the types of this module.
+//!
+//! - `__main__`: the command, as `python -m chumoku`
+//! - `_arrays`: arrays of any library for the kernels, and results of the same kind
+//! - `_classifier`: `TextClassifier`
+//! - `_doctor`: `doctor`
+//! - `_embedder`: `Embedder`
+//! - `_estimator`: the base of all estimators: parameters, training, folders, pickling
+//! - `_files`: files that appear whole or not at all
+//! - `_functions`: `attention` and `scaled_dot_product_attention`
+//! - `_inputs`: texts and labels out of lists, arrays and tables
+//! - `_labels`: labels of any type
+//! - `_language_model`: `LanguageModel`
+//! - `_microscope`: `trace`, `check` and `count`
+//! - `_numpy`: attention of NumPy arrays
+//! - `_operators`: operators of PyTorch, with gradients, shapes and compiled graphs
+//! - `_pages`: explanations
+//! - `_predictor`: the base of classifiers and regressors
+//! - `_progress`: progress of training
+//! - `_reading`: `read_table`
+//! - `_regressor`: `TextRegressor`
+//! - `_tables`: rows of tables
+//! - `_tagger`: `TextTagger`
+//! - `_translator`: `Translator`
+//! - `_watch`: `watch`: what is recorded
+//! - `_watch_calls`: the calls that are watched
+//! - `_watch_page`: the page of `watch`
+//! - `arrow`: Arrow tables, also for Spark
+//! - `torch`: functions of tensors, and the provider for PyTorch's own function
+//! - `transformers`: `attn_implementation="chumoku"`
+//! - `ray/__main__`: `python -m chumoku.ray`
+//! - `ray/_cluster`: the cluster of a command line
+//! - `ray/_command`: the command line
+//! - `ray/_data`: datasets of Ray Data
+//! - `ray/_helper`: a worker of a shared run
+//! - `ray/_leader`: the coordinator of a shared run
+//! - `ray/_parts`: files in parts
+//! - `ray/_train`: training on a cluster
+//! - `ray/_words`: messages
 
 mod addresses;
 mod answers;

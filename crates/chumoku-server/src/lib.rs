@@ -7,6 +7,11 @@
 //! reads its body, `replies` asks the model (`service`), whose threads (`work`) take it out of a bounded `queue`, together with
 //! others that can be computed with it.
 //!
+//! A handler never computes: it queues a request and waits. Each model has a queue for short requests and one for texts, and all
+//! models share the queue of explanations. The thread of a queue calls the library and writes the answer as bytes, so that the
+//! two threads of tokio are always free to refuse, to time out and to end. Texts run in a pool of their queue. Explanations
+//! run in a pool of half as many threads with the lowest priority.
+//!
 //! # Contract
 //!
 //! * **Answers:** the bytes of an answer do not depend on what was computed with it, and equal those of the command.
@@ -15,6 +20,35 @@
 //! * **The end:** after SIGTERM or Ctrl-C no connection is taken; every request that was taken is answered, within a limit.
 //!   SIGHUP reads changed folders again; a folder that cannot be used changes nothing.
 //! * The log never holds the texts of requests.
+//!
+//! # Files
+//!
+//! - `access`: API keys and host names
+//! - `account`: counts and log lines of requests
+//! - `connections`: limits and shutdown of connections
+//! - `explained`: explanations as JSON and pages
+//! - `front`: routing, access, log
+//! - `growing`: translations word by word
+//! - `held`: memory budget of requests and answers
+//! - `limits`: limits of size and time
+//! - `log`: the log
+//! - `memory`: free memory back to the system
+//! - `metrics`: Prometheus metrics
+//! - `model`: a model and its reloading
+//! - `paced`: streams of slow clients
+//! - `page`: the page at `/`
+//! - `pieces`: events of a stream
+//! - `places`: the only list of endpoints
+//! - `predicted`: answers of predictors and taggers
+//! - `queue`: bounded queues
+//! - `refusal`: error responses
+//! - `replies`: each endpoint, from request to reply
+//! - `request`: bodies within limits
+//! - `service`: models with their queues
+//! - `signals`: shutdown and reload signals
+//! - `stream`: server-sent events
+//! - `work`: threads that compute answers
+//! - `written`: answers as bytes
 
 mod access;
 mod account;

@@ -26,6 +26,22 @@
 //! * Which part of a split a text goes to follows from the text alone: equal texts stay together, and the order of the
 //!   rows does not matter.
 //! * Nothing is printed. Messages are English or Japanese ([`set_lang`]).
+//!
+//! # Files
+//!
+//! - `beside`: feature columns in a row
+//! - `checksum`: checksums in hexadecimal
+//! - `data`: files to rows
+//! - `failpoint`: named places at which tests stop the process
+//! - `lang`: the language of messages
+//! - `memory`: free memory of the machine
+//! - `metrics`: BLEU and chrF
+//! - `output`: files that are written
+//! - `pair`: two texts in one row
+//! - `quiet`: panics of dependencies as errors
+//! - `signals`: signals that end a process
+//! - `sorting`: stable sorting without generic code
+//! - `tokens`: tokenizers
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 

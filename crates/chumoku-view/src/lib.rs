@@ -42,6 +42,30 @@
 //! * Pages hold all they need: they open from disk and never use the network.
 //!
 //! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
+//!
+//! # Files
+//!
+//! - `beam`: figure of a beam search
+//! - `coloured`: colored words on a page
+//! - `comparison`: figure of step times
+//! - `content_hash`: hashes for the content security policy
+//! - `counted`: tables of costs
+//! - `doctor`: page of a checkup
+//! - `effects`: figures of word effects
+//! - `errors`: page of wrong answers
+//! - `explained`: figures of explanations and alignments
+//! - `figure`: `Figure`, from which every form is made
+//! - `film`: attention during training
+//! - `html`: pages of explanations and alignments
+//! - `marked`: words with effects in a terminal
+//! - `phrases`: sentences of the terminal view
+//! - `picture`: SVG, PNG and PDF
+//! - `positions`: figures of positional encoding
+//! - `spans`: page of texts with spans
+//! - `tagged`: page of explained spans
+//! - `terminal`: explanations in a terminal
+//! - `trace`: worked examples and traces
+//! - `width`: text in columns
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 

@@ -68,6 +68,46 @@
 //!   a folder with the old model or the new one.
 //! * Nothing is printed; [`Training::observe`](train::Training::observe) is told what happens. Work runs in the current
 //!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
+//!
+//! # Files
+//!
+//! - `answers`: predictions as JSON, and abstention
+//! - `blend`: weights of network and n-gram model
+//! - `builtin`: built-in reviews; dates in `builtin/dates.rs`
+//! - `caution`: abstention calibration
+//! - `compare`: a transformer beside recurrent networks
+//! - `counted`: sizes of a model folder, checked against formulas
+//! - `crf`: the conditional random field of taggers
+//! - `decision`: class factors chosen for macro-F1
+//! - `doctor`: problems in labelled data
+//! - `error`: errors, and which of them are usage errors
+//! - `explain`: explanations in numbers
+//! - `folds`: folds for cross-validation
+//! - `hierarchy`: classes in a tree
+//! - `inference`: many texts in parallel batches
+//! - `label_blend`: weights, offsets and thresholds of several labels
+//! - `logistic`: multinomial logistic regression on dense vectors
+//! - `model_folder`: reading and writing model folders
+//! - `number`: numbers predicted through thresholds, with conformal intervals
+//! - `of_layers`: errors of `chumoku-nn` in both languages
+//! - `onnx`: the ONNX operator Attention, and ONNX export
+//! - `precision`: names of precision levels in files
+//! - `prediction`: the prediction of a classifier
+//! - `pretrained`: published model folders
+//! - `problem`: the prediction target: class, labels or number
+//! - `scoring`: metrics with intervals
+//! - `stages`: time of each stage, for `--profile`
+//! - `tagger_network`: the encoder of a tagger
+//! - `tensors`: files of named arrays
+//! - `text_classifier`: a classifier: folder and predictions
+//! - `text_embedder`: an encoder that gives vectors
+//! - `text_generator`: a language model
+//! - `text_ngrams`: a predictor of n-grams alone
+//! - `text_tagger`: a tagger
+//! - `text_translator`: a translator
+//! - `thresholds`: probability thresholds of single classes
+//! - `train`: training
+//! - `usual_step`: defaults of AdamW
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 
@@ -108,6 +148,15 @@ mod text_translator;
 mod thresholds;
 pub mod train;
 mod usual_step;
+
+/// Compiles the examples of both READMEs.
+#[cfg(doctest)]
+mod readme {
+    #[doc = include_str!("../../../README.md")]
+    mod english {}
+    #[doc = include_str!("../../../README.ja.md")]
+    mod japanese {}
+}
 
 pub use caution::{Caution, Cut, Step, SureLevels, level_of, risks_by_coverage};
 pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};

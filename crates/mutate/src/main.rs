@@ -9,6 +9,17 @@
 //!
 //! Every run follows from the seed and its number alone. What fails is kept: the folder as it was before the run, what
 //! the command said, and `again.sh`, which runs it once more.
+//!
+//! # Files
+//!
+//! - `bytes`: damage to bytes
+//! - `flags`: senseless flags
+//! - `json`: damage to JSON
+//! - `limits`: limits of a run
+//! - `published`: sound folders of published models
+//! - `random`: random choices
+//! - `scenario`: one run, and the checks after it
+//! - `seeds`: sound input files
 
 #![allow(clippy::disallowed_methods, reason = "a tool for developers, which writes where it is told")]
 

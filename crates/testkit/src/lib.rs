@@ -1,5 +1,15 @@
 //! What Chumoku's tests share: comparators that cannot be fooled, seeded data, poisoned buffers, central differences,
 //! golden files, how far tests go, and tests that need a process of their own.
+//!
+//! # Files
+//!
+//! - `alone`: tests in a process of their own
+//! - `compare`: comparators
+//! - `exhaustive`: number of cases
+//! - `golden`: golden files
+//! - `gradient`: central differences
+//! - `poison`: NaN-filled buffers with guard bands
+//! - `python`: the Python interpreter for tests
 
 mod alone;
 mod compare;

@@ -1,4 +1,16 @@
 //! The command line.
+//!
+//! # Files
+//!
+//! - `bench`: `bench`
+//! - `doctor`: `doctor`
+//! - `numbers`: `check`, `trace`, `count`
+//! - `pictures`: picture flags
+//! - `serve`: `serve`
+//! - `shard`: `--shard` and `join`
+//! - `train`: `train`
+//! - `values`: parsers of flag values
+//! - `vectors`: `embed` and `nearest`
 
 mod bench;
 mod doctor;

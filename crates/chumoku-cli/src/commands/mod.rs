@@ -1,4 +1,42 @@
 //! One file a command.
+//!
+//! # Files
+//!
+//! - `apart`: rows that are answered in other processes
+//! - `attend`: `attend`
+//! - `bench`: `bench`
+//! - `check`: `check`
+//! - `columns`: feature columns of a model
+//! - `compare`: `compare`
+//! - `count`: `count`
+//! - `coverage`: the risk–coverage curve
+//! - `doctor`: `doctor`
+//! - `embed`: `embed`
+//! - `errors`: `eval --errors`
+//! - `eval`: `eval`
+//! - `explain`: `explain`
+//! - `export`: `export`
+//! - `film`: `film`
+//! - `generate`: `generate`
+//! - `info`: `info`
+//! - `load`: loading models
+//! - `nearest`: `nearest`
+//! - `pairs`: models of pairs
+//! - `pictures`: figures in files and terminals
+//! - `position`: `position`
+//! - `predict`: `predict`
+//! - `profiled`: `--profile`
+//! - `seen`: test rows that a model was trained on
+//! - `serve`: `serve`
+//! - `shard`: `--shard` and `join`
+//! - `stream`: rows through a model
+//! - `table`: terminal tables
+//! - `tagged`: `predict` and `eval` of taggers
+//! - `thresholds`: `--threshold` and `--precision-at-least`
+//! - `trace`: `trace`; `--tokens` and `--beam` in `trace/`
+//! - `train`: `train`
+//! - `translate`: `translate`
+//! - `written`: output formats of rows
 
 pub(crate) mod apart;
 mod attend;

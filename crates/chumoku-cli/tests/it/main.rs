@@ -26,6 +26,7 @@ mod exactness;
 mod explain;
 mod export;
 mod few_rows;
+mod file_lists;
 mod fine_tuning;
 mod floors;
 mod folder;

@@ -1,4 +1,10 @@
-//! The activations of the feed-forward network: `curves` has each of them on vectors, `gated` multiplies by them.
+//! The activations of the feed-forward network.
+//!
+//! # Files
+//!
+//! - `curves`: each activation with its slope, on a vector
+//! - `gated`: GEGLU, SwiGLU and ReGLU
+//! - `reference`: the plain version
 
 mod curves;
 mod gated;

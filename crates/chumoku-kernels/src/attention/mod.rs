@@ -7,6 +7,34 @@
 //!
 //! What is masked out reaches neither outputs nor gradients, even if it is NaN; a NaN that is attended to always
 //! shows. A query with nothing to attend to gets output 0, gradients 0 and log-sum-exp −∞.
+//!
+//! # Files
+//!
+//! - `any`: arguments whose dtype is known only at run time
+//! - `backward`: gradients of queries, keys and values
+//! - `blocks`: how work is cut into units and query blocks
+//! - `cache`: keys and values of earlier tokens
+//! - `decode`: one query against many keys
+//! - `differentiate`: gradient of the softmax of a block
+//! - `engine`: the trait of what multiplies blocks
+//! - `engines`: choice of the engine for a call
+//! - `explain`: description of the kernel that a call runs on
+//! - `finish`: division by row sums; output and log-sum-exp
+//! - `forward`: the forward pass in blocks: the attention kernel
+//! - `heads`: strided and packed views of heads
+//! - `mask`: masks, causality, windows, key lengths
+//! - `mask_gradient`: gradient of an additive mask; repeats the scores of `differentiate`
+//! - `merge`: partial results joined by log-sum-exp
+//! - `operands`: packed queries, keys and values, score tiles, sums
+//! - `plan`: the kernel choice as a result
+//! - `problem`: `Attention`, the checked builder
+//! - `reference`: the plain version, one query at a time: read this first
+//! - `registers`: the engine of f32 vectors
+//! - `rows`: rows read for an engine; detection of NaN and infinity
+//! - `scores`: scores and weights at each stage, statistics of weights
+//! - `softmax`: one row of scores to weights
+//! - `tiles`: the engine of bf16 terms (AMX tiles or AVX-512 dot products)
+//! - `transform`: softcap, ALiBi and masks between product and softmax
 
 // A file uses what stands above it, in groups above its own or earlier in its line:
 //

@@ -10,6 +10,16 @@
 //! therefore do not depend on the number of threads nor on the other rows of the product.
 //!
 //! Source of the blocking: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+//!
+//! # Files
+//!
+//! - `finish`: bias, activation, dropout and residual while a block is in the cache
+//! - `matrix`: views of operands and results
+//! - `packed`: operands that are packed once, in 16 bits where that is exact
+//! - `product`: the description of a product
+//! - `reference`: the plain version
+//! - `tiles`: products of bf16 terms
+//! - `vectors`: products in vectors, around the register tile
 
 // A file uses what stands before it here: matrix; packed, finish; product; reference; vectors, tiles.
 mod finish;

@@ -5,6 +5,14 @@
 //! token once per operation and compiles the kernel's body for it. Nothing outside this folder names an intrinsic.
 //!
 //! `CHUMOKU_ISA=scalar|avx2|avx512|avx512bf16|amx` caps the choice.
+//!
+//! # Files
+//!
+//! - `avx2`: AVX2 with FMA and F16C
+//! - `avx512`: AVX-512
+//! - `bf16`: bf16 products whose sums are f32
+//! - `portable`: vectors as arrays, for any machine
+//! - `simd`: `Lanes` and the `Simd` token
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -1,4 +1,11 @@
 //! Normalisation of rows: layer norm, and RMS norm, which leaves the mean where it is.
+//!
+//! # Files
+//!
+//! - `layer`: layer norm, with and without a bias
+//! - `problem`: arguments and results of both
+//! - `reference`: the plain version
+//! - `rms`: RMS norm
 
 mod layer;
 mod problem;

@@ -7,6 +7,13 @@
 //! `cells` turns their sums into gates, state and output.
 //!
 //! A sequence's result depends on no other sequence and on no number of threads: threads share out whole sequences.
+//!
+//! # Files
+//!
+//! - `cells`: gates, state and output of a step
+//! - `problem`: arguments and formulas
+//! - `reference`: the plain version
+//! - `steps`: the loop through time
 
 mod cells;
 mod problem;

@@ -2,6 +2,14 @@
 //!
 //! For programs; no operation calls it. Each system has a file with the same functions. `None` means that the system does
 //! not tell, or that this crate does not know how to ask it.
+//!
+//! # Files
+//!
+//! - `linux`: Linux
+//! - `macos`: macOS
+//! - `other`: systems without support
+//! - `unix`: code that Unix systems share
+//! - `windows`: Windows
 
 #[cfg(target_os = "linux")]
 mod linux;

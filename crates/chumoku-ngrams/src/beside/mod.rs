@@ -6,8 +6,13 @@
 //! - A date becomes z of its year (a fraction), and 1 each for its month, its day of the week and, where times are given, its hour.
 //! - A missing value becomes 1 for "missing".
 //!
-//! Each is multiplied by one of [`SCALES`]. What is kept of a column follows from the training rows alone. `kind.rs` says what a column
-//! holds, `date.rs` reads dates.
+//! Each is multiplied by one of [`SCALES`]. What is kept of a column follows from the training rows alone.
+//!
+//! # Files
+//!
+//! - `date`: parsing of dates and times
+//! - `kind`: detection of what a column holds
+//! - `unread`: warnings about values that were not understood
 
 mod date;
 mod kind;

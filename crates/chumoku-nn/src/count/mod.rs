@@ -5,6 +5,13 @@
 //! leaves out. Sources: Vaswani et al. (2017), table 1; Dao et al. (2022) for what a fused kernel does not hold.
 //!
 //! Every figure is exact: sizes whose figures would reach 2¹²⁸ are refused.
+//!
+//! # Files
+//!
+//! - `exact`: integers that never wrap
+//! - `models`: sizes of a model's configuration
+//! - `steps`: the formulas of each step
+//! - `total`: totals of a network
 
 mod exact;
 mod models;

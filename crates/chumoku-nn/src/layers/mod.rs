@@ -4,6 +4,30 @@
 //! sequence starts; there is no padding anywhere. `forward` returns the output and what must be remembered for
 //! `backward`; `backward` adds to the parameters' gradients and returns that of the input. All is generic over the
 //! number type: `f32` is fast, `f64` runs the plain reference, which is how gradients are checked.
+//!
+//! # Files
+//!
+//! - `alibi`: slopes of linear biases
+//! - `body`: the backbone of a classifier: an encoder or a recurrent network
+//! - `decoder`: the decoder stack
+//! - `decoder_layer`: self-attention, cross-attention, feed-forward
+//! - `dropout`: training or evaluation mode, and the random stream
+//! - `embedding`: token embeddings, also as an output layer with its loss
+//! - `encoder`: the encoder stack
+//! - `encoder_config`: sizes and options of an encoder
+//! - `encoder_layer`: self-attention and feed-forward
+//! - `feed_forward`: the position-wise network
+//! - `head`: the head of a classifier
+//! - `input`: embeddings with positions and segments
+//! - `linear`: `y = x Wᵀ + b`
+//! - `multi_head_attention`: self- and cross-attention
+//! - `norm`: layer norm or RMS norm, and where it is placed
+//! - `pooling`: token vectors to one vector for each sequence
+//! - `position`: sinusoidal and learned positions
+//! - `record`: recorded intermediate values for display
+//! - `recurrent`: RNN, LSTM and GRU layers
+//! - `rotary`: rotary positions
+//! - `sublayer`: residual connection and norm around a part
 
 mod alibi;
 mod body;

@@ -1,4 +1,13 @@
 //! Models, one in a file, each reading top to bottom.
+//!
+//! # Files
+//!
+//! - `classifier`: text classifier; recorded values in `classifier/record.rs`
+//! - `language_model`: causal encoder with an output layer
+//! - `masked_language_model`: encoder that fills in hidden tokens
+//! - `tagger`: encoder with a tag for each unit of a text
+//! - `text_encoder`: the encoder of pretrained models
+//! - `translator`: encoder and decoder
 
 mod classifier;
 mod language_model;

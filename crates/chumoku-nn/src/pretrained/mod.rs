@@ -2,6 +2,16 @@
 //!
 //! One file an architecture: its `config.json` as Hugging Face's library writes it, the [`TextEncoderConfig`],
 //! [`LanguageModelConfig`] or [`TranslatorConfig`] that it stands for, and the names of its tensors. Nothing here reads files: the crate `chumoku` does.
+//!
+//! # Files
+//!
+//! - `bert`: BERT, MiniLM, E5, BGE, GTE, RoBERTa, XLM-R
+//! - `distilbert`: DistilBERT
+//! - `gpt2`: GPT-2
+//! - `llama`: Llama, SmolLM2, Mistral, Qwen2, Qwen3
+//! - `marian`: Marian (OPUS-MT)
+//! - `modernbert`: ModernBERT
+//! - `static_embedding`: one vector for each token, no network
 
 mod bert;
 mod distilbert;

@@ -1,5 +1,9 @@
 //! Training from Python: that of `chumoku train`, on a thread of its own, while this one listens for Ctrl-C and tells how
 //! it goes.
+//!
+//! # Files
+//!
+//! - `further`: continued training
 
 mod further;
 

@@ -21,6 +21,55 @@
 //!    describes; [`RecordWriter`] writes rows back with added columns; [`Fingerprint`] tells whether others have the same rows.
 //!
 //! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
+//!
+//! # Files
+//!
+//! - `arriving`: streams that are inspected before they are complete
+//! - `copying`: temporary copies of streams
+//! - `dataset`: labelled rows in memory, and their checks
+//! - `decode`: encodings other than UTF-8
+//! - `delimited`: CSV
+//! - `detect`: detection of the format
+//! - `documents`: documents for language models
+//! - `encoding_names`: names of encodings
+//! - `error`: `DataError`, with file, line and column
+//! - `excel`: Excel workbooks
+//! - `fasttext`: fastText and plain lines
+//! - `files`: arguments that name files
+//! - `fingerprint`: hash of rows
+//! - `format`: formats and read options
+//! - `gzip`: gzip
+//! - `joined`: several training files as one
+//! - `json_array`: JSON arrays
+//! - `json_lines`: JSONL
+//! - `kept`: streams that are kept for a second pass
+//! - `label_sets`: several labels a text
+//! - `label_variants`: labels that differ only in spelling
+//! - `limits`: largest text, row and table
+//! - `lines`: lines of bounded length
+//! - `look`: the first look at a table: header, columns, labels
+//! - `no_excel`: stub used when the feature `excel` is off
+//! - `no_parquet`: stub used when the feature `parquet` is off
+//! - `normalise`: texts reduced for comparison
+//! - `open`: opening a path: gzip, byte order mark, encoding
+//! - `pair_parts`: translation pairs in three parts
+//! - `pairs`: translation pairs; parallel files in `pairs/parallel.rs`
+//! - `parquet`: Parquet
+//! - `reader`: one interface to all readers
+//! - `recognise`: the task that a file is for
+//! - `record`: one row, and the count of skipped rows
+//! - `related`: rows that share a text
+//! - `row_files`: the file and line of each row
+//! - `scores`: texts with a number
+//! - `source`: an open file of labelled texts
+//! - `spans`: texts with labelled spans
+//! - `split`: training, validation and test rows
+//! - `stats`: summary of a data set
+//! - `system`: meanings of system errors
+//! - `table`: rows of an open file with their columns
+//! - `tsv`: TSV, with and without quotes
+//! - `width`: number of columns in each row
+//! - `writer`: rows written back with added columns
 
 mod arriving;
 mod copying;

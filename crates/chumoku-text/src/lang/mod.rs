@@ -3,6 +3,11 @@
 //! A picture, a page or a table takes its [`Lang`] as an argument. Messages (errors, and what is said while a model
 //! trains) are made where the fault is found, far from whoever chose a language; they are in the language of the
 //! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
+//!
+//! # Files
+//!
+//! - `clean`: texts of others made safe for messages
+//! - `wording`: quotes, lists and numbers in sentences
 
 mod clean;
 pub mod wording;

@@ -16,6 +16,12 @@
 //! assert_eq!(score.to_string(), "chrF2 = 52.98");
 //! # Ok::<(), chumoku_text::metrics::MetricError>(())
 //! ```
+//!
+//! # Files
+//!
+//! - `bleu`: BLEU
+//! - `chrf`: chrF
+//! - `tokens`: tokenizers of BLEU
 
 mod bleu;
 mod chrf;

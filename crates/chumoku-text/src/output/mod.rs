@@ -6,6 +6,12 @@
 //! [`create_new`], [`open_existing_or_new`], [`rename`], [`remove_file`] and [`remove_folder`] are for files of the program's
 //! own, inside a folder that it has to itself. [`WorkFolder`] is such a folder for a while. All of them wait for programs that
 //! have a file open for a moment, which Windows neither replaces nor removes. `clippy.toml` refuses other ways.
+//!
+//! # Files
+//!
+//! - `atomic`: files that appear whole or not at all
+//! - `inputs`: files that a program reads
+//! - `own`: files and work folders of the program
 
 mod atomic;
 mod inputs;

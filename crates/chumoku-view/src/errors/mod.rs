@@ -1,4 +1,9 @@
 //! What a predictor gets wrong, for people to read: the surest errors, grouped by the words that caused them.
+//!
+//! # Files
+//!
+//! - `page`: errors as a page
+//! - `text`: errors in a terminal
 
 mod page;
 mod text;

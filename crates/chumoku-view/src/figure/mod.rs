@@ -1,5 +1,19 @@
 //! Pictures before any form of them: a [`Figure`] holds words and numbers, and everything that shows it is made from it:
 //! text for a terminal, tables, JSON, a page, and a [`Scene`](super::Scene) that is drawn as SVG, PNG and PDF.
+//!
+//! # Files
+//!
+//! - `curves`: numbers along an axis
+//! - `effects`: a text colored by effects
+//! - `lines`: lines between words
+//! - `map`: heatmap
+//! - `page`: figures as a page
+//! - `panels`: several curves over one axis
+//! - `products`: one score in depth
+//! - `scatter`: predicted and true numbers
+//! - `sheet`: many small heatmaps
+//! - `table`: tables
+//! - `tree`: a search tree
 
 mod curves;
 mod effects;

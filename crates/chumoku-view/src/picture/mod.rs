@@ -1,4 +1,13 @@
 //! Pictures as files: with the feature `pictures`, `Fonts` draws a [`Scene`] as SVG, PNG or PDF, without any display.
+//!
+//! # Files
+//!
+//! - `draw`: scenes as SVG, PNG and PDF
+//! - `letters`: fonts and shaping
+//! - `paint`: colors by meaning
+//! - `pdf`: PDF
+//! - `scene`: shapes and texts in a plane
+//! - `shape`: shapes as SVG, PNG and PDF
 
 #[cfg(feature = "pictures")]
 mod draw;

@@ -1,4 +1,9 @@
 //! Why a tagger marked what it marked, for people to read: each span by the words and by the features that speak for it.
+//!
+//! # Files
+//!
+//! - `page`: spans as a page
+//! - `text`: spans in a terminal
 
 mod page;
 mod text;

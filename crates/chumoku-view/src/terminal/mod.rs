@@ -1,4 +1,12 @@
 //! Explanations and alignments as text for a terminal, and the colours of one.
+//!
+//! # Files
+//!
+//! - `alignment`: alignments
+//! - `cells`: percentages, bars and vertical words
+//! - `colour`: terminal colors
+//! - `explanation`: explanations
+//! - `heatmap`: heatmaps
 
 mod alignment;
 mod cells;

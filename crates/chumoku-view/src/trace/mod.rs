@@ -3,6 +3,52 @@
 //! A [`WorkedExample`] is what is given and what is claimed; its program (`program.rs`, `operation.rs`) is every step
 //! from the input to the output, computed in f64. [`WorkedExample::check`] holds claims against it, and
 //! [`WorkedExample::trace`] shows it: as text, Markdown, LaTeX or JSON.
+//!
+//! # Files
+//!
+//! - `backward`: gradient rules of each operation
+//! - `belief`: consequences of printed numbers
+//! - `build`: the steps of attention
+//! - `builder`: a program under construction
+//! - `builtin`: examples in the program
+//! - `caption`: titles of examples
+//! - `cells`: spreadsheet formulas
+//! - `check`: claims against true numbers
+//! - `classes`: logits, probabilities and loss
+//! - `example`: the file of an example
+//! - `expansion`: one number, term by term
+//! - `feed_forward`: the feed-forward network
+//! - `figures`: examples about sizes
+//! - `formula`: formulas of steps
+//! - `grid`: matrices as tables
+//! - `html`: pages
+//! - `json`: JSON
+//! - `kind`: quantity, gradient or moment
+//! - `latex`: LaTeX
+//! - `live`: pages that recompute
+//! - `markdown`: Markdown
+//! - `matrices`: matrices in files
+//! - `missing`: inputs that were not given
+//! - `model`: traces of models
+//! - `model_loss`: gradients of a model's loss
+//! - `number`: printed numbers and their intervals
+//! - `object`: JSON objects with known keys
+//! - `operands`: operands of an operation
+//! - `operation`: each operation, for numbers and intervals
+//! - `optimizer`: a step of AdamW
+//! - `options`: options of an example
+//! - `program`: the steps in order
+//! - `quantity`: names and shapes of matrices
+//! - `recurrence`: the recurrence of RNN, LSTM and GRU
+//! - `recurrent`: the steps of recurrent networks
+//! - `report`: results of a check in words
+//! - `shown`: a trace, independent of its form
+//! - `sublayer`: residual connection and norm
+//! - `text`: terminal
+//! - `traced_loss`: descriptions of gradients
+//! - `vector`: final norm, pooling, dense layer
+//! - `words`: words in both languages
+//! - `xlsx`: spreadsheets
 
 mod backward;
 mod belief;

@@ -1,6 +1,14 @@
 //! What a model's answers are as JSON: the objects of `chumoku predict --json` and its like, and of `chumoku serve`.
 //!
 //! One text, one object, the same wherever the text came from.
+//!
+//! # Files
+//!
+//! - `bounds`: thresholds at which a text gets an answer
+//! - `predictor`: classifiers and n-gram models behind one interface
+//! - `tokens`: a text as tokens
+//! - `verdict`: the decision to answer, and the abstention reason
+//! - `written`: translations, generated texts, vectors
 
 mod bounds;
 mod predictor;

@@ -4,6 +4,13 @@
 //! All are trained by [`crate::train::train`] with one plan, seed and split, and only the network differs; scores are
 //! those of the network alone, without the n-gram model. A transformer with learned positions stands beside the one with
 //! sinusoidal positions.
+//!
+//! # Files
+//!
+//! - `article`: two small classifiers of an article
+//! - `claims`: statements that the measurements decide
+//! - `spread`: confidence limits of medians
+//! - `time`: step times by length
 
 mod article;
 mod claims;

@@ -1,6 +1,13 @@
 //! A conditional random field: a label for each unit of a text, by what is seen of it and by the label before
-//! (Lafferty, McCallum and Pereira 2001). `chain.rs` has the sums and their gradient, `features.rs` what is seen, `tags.rs` the
-//! labels, `fit.rs` the training, `joined.rs` the network beside it.
+//! (Lafferty, McCallum and Pereira 2001).
+//!
+//! # Files
+//!
+//! - `chain`: probabilities, gradient and best labels
+//! - `features`: hashed features of units
+//! - `fit`: training
+//! - `joined`: weight of the random field beside a network
+//! - `tags`: labels and spans
 
 mod chain;
 mod features;

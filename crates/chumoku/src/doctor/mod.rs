@@ -8,6 +8,23 @@
 //! which the models are least sure.
 //!
 //! The same rows, options and build give the same results, for any number of threads.
+//!
+//! # Files
+//!
+//! - `alarms`: estimate of false alarms
+//! - `confident`: confident learning
+//! - `duplicates`: equal and nearly equal texts
+//! - `encoding`: traces of wrong encodings
+//! - `findings`: one line for each finding
+//! - `given`: the data to examine
+//! - `json`: findings as JSON
+//! - `lengths`: unusual lengths
+//! - `names`: unusual labels
+//! - `next`: rows to label next
+//! - `out_of_fold`: out-of-fold probabilities
+//! - `scripts`: unusual scripts
+//! - `shingles`: near-duplicate search
+//! - `wrong`: likely wrong labels
 
 mod alarms;
 mod confident;

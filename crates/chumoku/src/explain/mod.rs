@@ -3,6 +3,39 @@
 //!
 //! A classifier's text, a language model's and an encoder's are explained by an [`Explanation`], a translator's by an [`Alignment`],
 //! a tagger's by a [`TaggedText`], attention to one text as a model learns by [`Frame`]s.
+//!
+//! # Files
+//!
+//! - `alignment`: source and translation
+//! - `attention`: one attention of a model, number by number
+//! - `attribution`: effects of words
+//! - `beam`: the tree of a beam search
+//! - `chance`: random heads
+//! - `classifier`: explanation of a class
+//! - `columns`: effects of feature columns
+//! - `cost`: estimated cost of an explanation
+//! - `curves`: deletion and insertion curves
+//! - `errors`: most confident wrong classes
+//! - `explanation`: the explanation of one text
+//! - `faithfulness`: comparison of methods over many texts
+//! - `frame`: attention at one time of training
+//! - `gradients`: integrated gradients
+//! - `json`: explanations as JSON
+//! - `loss`: loss of a text and its gradients
+//! - `marked`: words with their effects
+//! - `merges`: segmentation by the tokenizer
+//! - `next_token`: explanation of the next token
+//! - `ngrams`: effects of n-grams
+//! - `question_errors`: most confident wrong labels and numbers
+//! - `recorded`: recorded layer values to weights by word
+//! - `roles`: roles of heads
+//! - `similarity`: explanation of a similarity
+//! - `spans`: explanation of a span
+//! - `statistics`: statistics of a head
+//! - `tagged_text`: explained spans of a text
+//! - `tagger_attention`: attention of a tagger
+//! - `translation`: explanation of a translation
+//! - `vector`: the computation behind a vector
 
 mod alignment;
 mod attention;

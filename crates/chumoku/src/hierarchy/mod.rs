@@ -3,6 +3,10 @@
 //! The model tells classes that exclude each other, each a path from the top: rows may stop at an inner node, which is then a
 //! class of its own beside those below it. The probability of a node is that of all classes at it or below it, so
 //! that what is below a node is never more probable than the node.
+//!
+//! # Files
+//!
+//! - `paths`: labels that are paths, and files of parents
 
 mod paths;
 

@@ -2,6 +2,17 @@
 //!
 //! [`attention`] is the operator `Attention` of opset 23 to 25; [`attend`] takes its inputs and attributes from a file.
 //! [`export_classifier`] writes a classifier's network in ONNX's standard operators.
+//!
+//! # Files
+//!
+//! - `attention`: the operator
+//! - `compute`: f32 and f64, by the kernels
+//! - `export`: classifiers as ONNX files
+//! - `file`: the operator on the tensors of a file
+//! - `float`: number types of tensors
+//! - `problem`: checks of inputs and attributes
+//! - `schema`: attributes, inputs and outputs
+//! - `stepwise`: f16 and bf16, rounded after every step
 
 mod attention;
 mod compute;

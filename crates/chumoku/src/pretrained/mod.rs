@@ -1,6 +1,20 @@
 //! Reading folders as Hugging Face's libraries write them, trusting nothing that is read: `config.json`, weights as
 //! safetensors (one file, or shards with their index), `tokenizer.json`, `vocab.txt` or SentencePiece's files of
 //! translators, and what sentence-transformers adds (`modules.json`, pooling, normalisation, prompts).
+//!
+//! # Files
+//!
+//! - `chat`: chat templates
+//! - `classifier`: sequence classifiers
+//! - `config`: `config.json`
+//! - `files`: files of a published folder
+//! - `generator`: language models
+//! - `masked`: masked language models
+//! - `sentence`: pooling and prompts of sentence-transformers
+//! - `static_vectors`: static embeddings
+//! - `tokenizer`: the tokenizer of a folder
+//! - `translator`: translators
+//! - `weights`: safetensors and shards
 
 mod chat;
 mod classifier;

@@ -1,4 +1,20 @@
 //! How good predictions are: accuracy, F1 and log-loss with bootstrap intervals, and advice on which predictor to use.
+//!
+//! # Files
+//!
+//! - `advice`: which predictor to use
+//! - `beta`: Clopper–Pearson limits
+//! - `label_scores`: scores of several labels
+//! - `number_scores`: scores of numbers
+//! - `paired`: two models on the same rows
+//! - `quick`: accuracy and macro-F1 without intervals
+//! - `ratio_gain`: gain in a ratio of sums
+//! - `resample`: bootstrap intervals
+//! - `rows`: texts with their labels
+//! - `scores`: accuracy, F1, confusion matrix
+//! - `span_scores`: span F1
+//! - `sureness`: calibration and ranking of confidences
+//! - `tree_scores`: scores by level of a tree
 
 mod advice;
 mod beta;

@@ -1,6 +1,12 @@
 //! Files of named arrays: `.safetensors`, and NumPy's `.npz`.
 //!
 //! Whatever the bytes are, reading them gives arrays or an error, and takes memory in proportion to what they hold.
+//!
+//! # Files
+//!
+//! - `npy`: NumPy's `.npy`
+//! - `npz`: NumPy's `.npz`
+//! - `safetensors`: `.safetensors`
 
 use crate::lang::{doing as doing_of, lang, system};
 

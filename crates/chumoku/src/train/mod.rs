@@ -1,4 +1,65 @@
 //! Training: from rows of text to a model folder. `run` is what all tasks share.
+//!
+//! # Files
+//!
+//! - `adjust`: settings by name
+//! - `batches`: batches of similar lengths
+//! - `beside`: feature columns in training, and their benefit
+//! - `card`: report, `metrics.json` and model card
+//! - `changes`: rows before and after continued training
+//! - `checkpoint`: checkpoints on disk
+//! - `class_weights`: weights of classes
+//! - `classifier_task`: the `Trainable` of a classifier
+//! - `classify`: training a classifier of one class
+//! - `comparison`: an old and a new model on the same rows
+//! - `crew`: coordinator and workers of a shared run
+//! - `few_rows`: choices by cross-validation when rows are few
+//! - `folder`: the output folder of a run
+//! - `folds`: cross-validation
+//! - `further`: continued training
+//! - `halves`: ensemble members: network and n-gram model
+//! - `identity`: run identity, and differences between runs
+//! - `joined_labels`: blend of several labels
+//! - `known`: the base model of continued training
+//! - `labels`: training for several labels
+//! - `language`: training a language model
+//! - `leak`: columns that contain the label
+//! - `levels`: report by level of a tree
+//! - `lock`: one run in a folder
+//! - `masked`: pretraining an encoder
+//! - `memory`: estimate of peak memory
+//! - `names`: names of things in both languages
+//! - `network`: tokenizer, plan and start of a network
+//! - `ngram_answers`: n-gram models for labels and numbers
+//! - `ngram_folds`: penalty of the n-gram model by cross-validation
+//! - `ngrams`: training the n-gram model
+//! - `number`: training for numbers
+//! - `offer`: the suggestion to stop at the n-grams
+//! - `options`: options of the caller
+//! - `pace`: estimate of the remaining time
+//! - `parts`: micro-batches and their gradients
+//! - `plan`: all settings, chosen from the data
+//! - `prepare`: training, validation and test rows
+//! - `recorded`: accuracies on record
+//! - `rehearsal`: old rows in continued training
+//! - `rehearsed`: task-specific parts of continued training
+//! - `row_weights`: weights of rows
+//! - `run`: the training loop: start here
+//! - `schedule`: the learning rate
+//! - `seen`: hashes of training texts
+//! - `source`: training files, as a folder remembers them
+//! - `state`: AdamW, averaged and best weights
+//! - `strongest`: strongest n-grams of each class
+//! - `tag`: training a tagger; its parts are in `tag/`
+//! - `target`: prediction targets
+//! - `text_cards`: model cards of translators and language models
+//! - `text_scores`: scores of translators and language models
+//! - `trainable`: the trait of a trainable task
+//! - `training`: inputs and end of a run
+//! - `translate`: training a translator
+//! - `tune`: search for settings
+//! - `tuned`: results of a search
+//! - `watch`: recorded attention for a film
 
 mod adjust;
 mod batches;

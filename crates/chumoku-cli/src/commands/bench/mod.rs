@@ -1,4 +1,12 @@
 //! `chumoku bench`: how fast it is on this machine, on random data. The answer is checked before it is timed.
+//!
+//! # Files
+//!
+//! - `attention`: attention
+//! - `budget`: time of each operation
+//! - `classifier`: training and inference
+//! - `deviation`: errors of answers
+//! - `memory`: memory of machine and process
 
 /// A text in English and in Japanese.
 macro_rules! both {

@@ -1,4 +1,8 @@
 //! `chumoku doctor`: what is wrong with a labelled file, and what to label next.
+//!
+//! # Files
+//!
+//! - `summary`: findings in a terminal
 
 mod summary;
 

@@ -1,5 +1,15 @@
 //! `chumoku explain`: why a text got its class or a span its label, what comes next in it, what makes it like another, or where a
 //! translation comes from.
+//!
+//! # Files
+//!
+//! - `batch`: a picture for each line
+//! - `errors`: `--errors`
+//! - `faithfulness`: `--faithfulness`
+//! - `model`: models with attention
+//! - `ngrams`: n-gram models
+//! - `rows`: `--json -` for each row
+//! - `tagged`: taggers
 
 mod batch;
 mod errors;

@@ -1,4 +1,9 @@
 //! `chumoku info`: what this machine and this build are, or what a model folder holds.
+//!
+//! # Files
+//!
+//! - `model`: contents of a model folder
+//! - `training`: the training report
 
 mod model;
 mod training;

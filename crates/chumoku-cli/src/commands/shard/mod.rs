@@ -4,6 +4,12 @@
 //! to do, and joining takes a row of each in turn. A shard is a file of its own kind: a line of JSON that says what run it is
 //! of, the rows as `predict` would have written them, in portions whose lengths stand before them, and a line at the end
 //! which a run that broke off has not written.
+//!
+//! # Files
+//!
+//! - `join`: `join`
+//! - `read`: reading shards
+//! - `write`: writing shards
 
 mod join;
 mod read;

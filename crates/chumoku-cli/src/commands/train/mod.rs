@@ -1,4 +1,17 @@
 //! `chumoku train`: from a file to a model folder.
+//!
+//! # Files
+//!
+//! - `classify`: one class
+//! - `further`: continued training
+//! - `hierarchy`: classes in a tree
+//! - `labels`: several labels
+//! - `language`: language models
+//! - `masked`: pretraining
+//! - `score`: numbers
+//! - `tag`: taggers
+//! - `translate`: translators
+//! - `tune`: `--tune` and `--settings`
 
 pub(super) mod classify;
 mod further;

@@ -4,6 +4,11 @@
 //! and packing would cost more than the products, so rows of keys and values are read where they lie, by all the query
 //! heads that share them. Tasks are chunks of the keys, so that threads share the work of a single head, and the sums of
 //! chunks are added in their order.
+//!
+//! # Files
+//!
+//! - `tiles`: scores of bf16 keys in tiles
+//! - `vectors`: scores and value sums in vectors
 
 #[cfg(target_arch = "x86_64")]
 mod tiles;

@@ -3,6 +3,13 @@
 //!
 //! f32 numbers take part as sums of bf16 terms ([`split`]): a product of two terms each drops only the product of the
 //! two small ones, one of three terms each is as good as f32. Both multipliers read the same panels.
+//!
+//! # Files
+//!
+//! - `amx`: AMX tiles
+//! - `dots`: dot products of pairs in AVX-512
+//! - `split`: f32 numbers split into bf16 terms
+//! - `take`: bf16 numbers copied into panels
 
 pub(crate) mod amx;
 mod dots;

@@ -1,4 +1,12 @@
 //! Multi-head attention, for self- and cross-attention alike, with its variants.
+//!
+//! # Files
+//!
+//! - `config`: sizes and variants
+//! - `hard`: argmax attention and its straight-through gradient; replaces the kernel's output and dV
+//! - `matrices`: parameters for display; switching a head off
+//! - `project`: projections of queries, keys, values and output; the inverse temperature β
+//! - `step`: decoding with a cache
 
 mod config;
 mod hard;

@@ -12,6 +12,22 @@
 //!
 //! An option that names a column decides by itself. `profile.rs` says what the rows show of each column, `names.rs` what
 //! names promise, `missing.rs` which values mean that there is none.
+//!
+//! # Files
+//!
+//! - `columns`: scores of text and label columns
+//! - `dates`: fields that hold dates
+//! - `header`: score of a header
+//! - `label`: every reading of the label columns
+//! - `label_form`: one label, a list, separators, columns, numbers
+//! - `label_kind`: measures, dates, identifiers or texts instead of classes
+//! - `missing`: values that mean "missing"
+//! - `names`: column names and the roles they suggest
+//! - `numbers`: numeric columns
+//! - `pair_columns`: source and target columns
+//! - `profile`: statistics of each column
+//! - `quantity`: numbers as people write them
+//! - `reasons`: messages about the choice of a column
 
 pub(crate) mod columns;
 pub(crate) mod dates;

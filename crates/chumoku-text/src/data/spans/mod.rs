@@ -1,5 +1,12 @@
 //! Texts with labelled spans: names, terms, parts of speech. CoNLL files (`conll.rs`, their tags by `tags.rs`) and JSONL
 //! (`objects.rs`) become the same: a text and its spans, in characters.
+//!
+//! # Files
+//!
+//! - `conll`: CoNLL files
+//! - `objects`: JSONL with spans
+//! - `tags`: tags of words to spans
+//! - `units`: words, or characters without spaces
 
 mod conll;
 mod objects;

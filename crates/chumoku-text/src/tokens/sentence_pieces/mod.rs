@@ -1,5 +1,12 @@
 //! SentencePiece's unigram models (Kudo 2018; Kudo and Richardson 2018): a text is cut into the pieces whose scores have
 //! the largest sum. Numbers are rounded as there, so that pieces are the same.
+//!
+//! # Files
+//!
+//! - `character_map`: `precompiled_charsmap`
+//! - `file`: model files, read with bounds
+//! - `normalizer`: normalization before segmentation
+//! - `sorted`: prefix search in sorted texts
 
 pub(super) mod character_map;
 mod file;

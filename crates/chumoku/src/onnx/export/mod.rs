@@ -1,9 +1,15 @@
-//! A classifier's network as an ONNX file, which other programs run: `network.rs` says what it computes in ONNX's operators,
-//! `recurrent.rs` the same of recurrent networks, `writer.rs` brings the weights, `graph.rs` puts nodes and arrays together,
-//! `protobuf.rs` writes bytes.
+//! A classifier's network as an ONNX file, which other programs run.
 //!
 //! The models here have no padding; an ONNX file must, because its batches are rectangles. So each text stands in the first
 //! columns of its row, and a mask says how many: what is masked out reaches no output.
+//!
+//! # Files
+//!
+//! - `graph`: the graph under construction
+//! - `network`: the layers in ONNX operators; must follow `chumoku-nn`
+//! - `protobuf`: the encoder
+//! - `recurrent`: RNN, LSTM and GRU
+//! - `writer`: the graph with its parameters
 
 mod graph;
 mod network;

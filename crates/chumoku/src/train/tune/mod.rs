@@ -7,6 +7,14 @@
 //!
 //! At the end the settings taken are trained as [`super::train`] trains them, from the checkpoint of their trial, and the test
 //! rows are read for the first time: by that model, and by that of the first trial.
+//!
+//! # Files
+//!
+//! - `candidates`: settings to try, in order
+//! - `choice`: when settings are better
+//! - `log`: `tune.jsonl`
+//! - `race`: early end of hopeless trials
+//! - `search`: trials, time, resuming
 
 mod candidates;
 mod choice;
