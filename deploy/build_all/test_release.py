@@ -60,7 +60,7 @@ def test_artifacts_are_of_one_commit(at_commit):
     whole = ["chumoku-0.1.0-any.whl", f"chumoku-{OTHER}.tar.xz", f"chumoku-{LINUX}.tar.xz", "crates/01-chumoku-0.1.0.crate"]
     assert names(first) == summed(first) == whole and first.others() == []
 
-    # Of the next commit some parts are made; the rest of the folder belongs to the commit before.
+    # The next commit makes some parts; the rest of the folder belongs to the commit before.
     second = at_commit("b" * 40, "0.2.0")
     assert second.files() == [] == second.made(LINUX) and second.others() == ["SHA256SUMS", *whole]
     for part in (LINUX, "wheel", "crates", "checksums"):

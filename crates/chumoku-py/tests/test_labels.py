@@ -183,7 +183,7 @@ def test_score_reads_labels_as_fit_does():
     def model(**more):
         return chumoku.TextClassifier(model="ngrams", progress=None, **more)
 
-    # None and NaN are classes, and beside them other labels lose white space and are merged as ever.
+    # None and NaN are classes here; other labels still lose white space and are merged.
     for nothing in (None, float("nan")):
         given = [nothing if answer == "no" else answer for answer in answers]
         fitted = model(missing=[]).fit(texts, given)

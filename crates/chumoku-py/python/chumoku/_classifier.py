@@ -370,7 +370,7 @@ class TextClassifier(Predictor):
         if in_tree is not None:
             found = [[named.get(text, text) for text in row] for row in in_tree]
         else:
-            # What is spelled as the model spells it stays what it is: the text "1" is not the number.
+            # A label in the spelling of the model stays as it is: the text "1" is not the number.
             found = [[one if text == str(one) else named.get(text, text) for one, text in zip(*both)] for both in zip(several, texts)]
         return [row if isinstance(label, _SETS) else row[0] for row, label in zip(found, labels)]
 
