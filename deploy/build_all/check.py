@@ -147,11 +147,12 @@ class Program:
 
 def check_program(release, target):
     """Trains, predicts, explains and serves with the command of an archive."""
-    packed = next(iter(release.out.glob(f"chumoku-{target}.*")), None)
+    packed = next(iter(release.made(target)), None)
     if packed is None:
-        yield "no archive to start"
+        yield "no archive of this commit to start"
         return
-    tried = release.out / ".made" / "tried" / target
+    # Only models of one commit's programs must be the same.
+    tried = release.out / ".made" / f"tried-{release.commit}" / target
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         unpack(packed, folder)
@@ -229,12 +230,9 @@ def check_alone(program, folder):
 
 def check_wheel(release, target):
     """Imports a wheel, computes attention, and trains a classifier."""
-    kind = {"x86_64-pc-windows-gnu": "win_amd64", "aarch64-apple-darwin": "macosx_*_arm64", "x86_64-apple-darwin": "macosx_*_x86_64"}
-    machine = target.split("-")[0]
-    pattern = kind.get(target) or ("musllinux" if "musl" in target else "manylinux") + f"*_{machine}"
-    packed = next(iter(release.out.glob(f"chumoku-{release.version}-*{pattern}.whl")), None)
+    packed = next(iter(release.made(f"wheel-{target}")), None)
     if packed is None:
-        yield "no wheel to import"
+        yield "no wheel of this commit to import"
         return
     libc = "musl" if any(pathlib.Path("/lib").glob("ld-musl-*")) and not platform.libc_ver()[0] else "gnu"
     if "linux" in target and not target.endswith(libc) or target.replace("-gnu", "-musl") != toolchain.host().replace("-gnu", "-musl"):
@@ -255,9 +253,9 @@ def check_wheel(release, target):
 
 def check_source(release):
     """Builds the source archive where nothing was downloaded and, where the system can forbid it, without a network."""
-    packed = release.out / f"chumoku-{release.version}-source.tar.gz"
-    if not packed.exists():
-        yield "no archive to build"
+    packed = next(iter(release.made("source")), None)
+    if packed is None:
+        yield "no archive of this commit to build"
         return
     with tempfile.TemporaryDirectory() as folder:
         unpack(packed, pathlib.Path(folder))

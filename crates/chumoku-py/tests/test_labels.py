@@ -177,6 +177,41 @@ def test_labels_are_read_as_the_command_reads_them(tmp_path):
         model(missing="unknown").fit(texts, answers)
 
 
+def test_score_reads_labels_as_fit_does():
+    texts, answers = rows(60)
+
+    def model(**more):
+        return chumoku.TextClassifier(model="ngrams", progress=None, **more)
+
+    # None and NaN are classes, and beside them other labels lose white space and are merged as ever.
+    for nothing in (None, float("nan")):
+        given = [nothing if answer == "no" else answer for answer in answers]
+        fitted = model(missing=[]).fit(texts, given)
+        right = [str(label) == found for label, found in zip(given, fitted.predict(texts))]
+        assert fitted.score(texts, given) == np.mean(right) > 0.9, nothing
+        spaced = [nothing if label is nothing else f" {label} " for label in given]
+        assert fitted.score(texts, spaced) == fitted.score(texts, given)
+        varied = [nothing if label is nothing else ["yes", "Yes", " YES"][i % 3] for i, label in enumerate(given)]
+        merged = model(missing=[], merge_labels=True).fit(texts, varied)
+        assert len(merged.classes_) == 2 and merged.score(texts, varied) > 0.9
+    # So do texts beside numbers.
+    mixed = model().fit(texts, [1 if answer == "no" else "yes" for answer in answers])
+    assert mixed.score(texts, [1 if answer == "no" else " yes " for answer in answers]) > 0.9
+
+    # A missing label has no answer to compare, unless the model has such a class.
+    plain = model().fit(texts, answers)
+    for label, said in [(None, r"row 3: expected a label, got nothing \(None or NaN\)"), ("N/A", "row 3: expected a label, got 'N/A'")]:
+        with pytest.raises(ValueError, match=said):
+            plain.score(texts, [*answers[:3], label, *answers[4:]])
+    given = ["N/A" if answer == "no" else answer for answer in answers]
+    assert model(missing=[]).fit(texts, given).set_params(missing=None).score(texts, given) > 0.9
+    several = [["N/A", 7] if answer == "no" else [" yes"] for answer in answers]
+    fitted = model(missing=[]).fit(texts, several)
+    assert fitted.score(texts, several) == fitted.score(texts, [{7, "N/A"} if len(labels) > 1 else ["yes"] for labels in several]) > 0.9
+    with pytest.raises(ValueError, match="row 2: expected a label, got nothing"):
+        fitted.set_params(missing=None).score(texts, [*several[:2], [None], *several[3:]])
+
+
 def test_doctor_reads_labels_as_the_command_does():
     texts, answers = rows(60)
     given = [[answer, answer.upper()][i % 7 == 0] for i, answer in enumerate(answers)]

@@ -96,7 +96,9 @@ class TextClassifier(Predictor):
                 on an encoder's vectors; and what a row counts where held-out rows choose the penalty, the best epoch, the factors
                 that join and calibrate the halves, and thresholds of labels. A row of weight 0 is left out. All rows count alike in
                 the choice of features, in ``class_weight="balanced"``, between fine-tuning and a regression, for ``optimize``,
-                ``abstain`` and intervals, and in ``metrics_``. Old rows (``old``) count as much as the new ones on average.
+                ``abstain`` and intervals, and in all of ``metrics_`` but ``metrics_["valid"]``. That holds the best epoch's score and loss on the
+                validation rows (of n-grams alone, the loss), each of which counts by its weight. Old rows (``old``) count as much as the
+                new ones on average.
             old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, labels)``, which it learns
                 again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
                 what became of both.
@@ -135,7 +137,7 @@ class TextClassifier(Predictor):
         if isinstance(weight, Mapping):
             weight = [(str(label).strip(), float(times)) for label, times in weight.items()]  # type: ignore[assignment]
         try:
-            of_task = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
+            of_task: dict[str, Any] = {"task": "labels" if several else "class", "class_weight": weight, "hierarchy": self.hierarchy, "tune": _budget(self.tune)}
             of_task |= {"optimize": self.optimize, "merge_labels": bool(self.merge_labels), "sample_weight": weights}
             self._train(self.model, rows, pairs=pairs, old=before, **of_task, **self._of_run())
         except BaseException:
@@ -337,7 +339,12 @@ class TextClassifier(Predictor):
     def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:
         """The share of texts whose most probable class is their label, or all of whose labels are those predicted.
 
-        With ``sample_weight`` each text counts as much as its weight says.
+        With ``sample_weight`` each text counts as much as its weight says. Labels are read as ``fit`` reads them: with ``missing`` and
+        ``merge_labels``.
+
+        Raises:
+            TypeError: a row is no text, or a label cannot be one.
+            ValueError: a label is missing, or there are not as many labels or weights as texts.
         """
         labels = self._as_answered(labels_of(y))
         found = self.predict(X)
@@ -348,18 +355,24 @@ class TextClassifier(Predictor):
         found = found.tolist() if self._is_indicator else found
         return mean([a == b for a, b in zip(found, labels)], sample_weight)
 
-    def _as_answered(self, labels: list) -> list:
-        """Labels as the model tells them: without white space around them, in its spelling, and in a tree with the labels above them."""
-        several = [list(label) if isinstance(label, (list, tuple, set)) else [label] for label in labels]
-        if not all(isinstance(label, str) for row in several for label in row):
+    def _as_answered(self, labels: list[Any]) -> list[Any]:
+        """Labels as ``fit`` reads them and as the model tells them: in its spelling, and in a tree with the labels above them."""
+        model = self._fitted()
+        if self._is_indicator:
             return labels
-        if all(type(label) is str for row in several for label in row):
-            several = [[label.strip() for label in row] for row in several]
-            if self.merge_labels:
-                known = [str(label) for label in self.classes_]
-                several = [_chumoku.merged_labels(row, known) for row in several]
-        found = self._fitted().tidied(several) or several
-        return [row if isinstance(label, (list, tuple, set)) else row[0] for row, label in zip(found, labels)]
+        # A class is never a missing label, whatever this estimator takes for one.
+        read, named = LabelReader(self.missing, model.labels), self.__dict__.get("_named") or {}
+        several = [[read(row, one) for one in (label if isinstance(label, _SETS) else (label,))] for row, label in enumerate(labels)]
+        texts = [[str(one).strip() for one in row] for row in several]
+        if self.merge_labels:
+            texts = [_chumoku.merged_labels(row, model.labels) for row in texts]
+        in_tree = model.tidied(texts)
+        if in_tree is not None:
+            found = [[named.get(text, text) for text in row] for row in in_tree]
+        else:
+            # What is spelled as the model spells it stays what it is: the text "1" is not the number.
+            found = [[one if text == str(one) else named.get(text, text) for one, text in zip(*both)] for both in zip(several, texts)]
+        return [row if isinstance(label, _SETS) else row[0] for row, label in zip(found, labels)]
 
     def _open(self, folder: pathlib.Path) -> Any:
         model = self._loaded(folder)

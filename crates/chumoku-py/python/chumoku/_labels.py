@@ -42,11 +42,11 @@ def missing_values(missing: Any) -> list[str] | None:
 
 
 class LabelReader:
-    """Reads labels as the command reads those of a file. A missing one raises ValueError with its row."""
+    """Reads labels as the command reads those of a file. A missing one raises ValueError with its row; a text of ``known`` is none."""
 
-    def __init__(self, missing: Any) -> None:
+    def __init__(self, missing: Any, known: Iterable[str] = ()) -> None:
         self._missing = missing_values(missing)
-        self._read: dict[str, str | None] = {}
+        self._read: dict[str, str | None] = {text: text for text in known}
 
     def __call__(self, row: int, label: Any) -> Any:
         if is_none(label):

@@ -42,7 +42,9 @@ class TextRegressor(Predictor):
         Args:
             X: texts, or pairs of texts, each a tuple; or, with ``columns``, a table.
             y: as many numbers.
-            sample_weight: how much each row counts, as of :meth:`TextClassifier.fit() <chumoku.TextClassifier.fit>`.
+            sample_weight: how much each row counts, as of :meth:`TextClassifier.fit() <chumoku.TextClassifier.fit>`. In ``metrics_`` all rows
+                count alike, except in ``metrics_["valid"]``: the best epoch's error and loss on the validation rows (of n-grams alone,
+                the loss), each of which counts by its weight.
             old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, numbers)``, which it learns
                 again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
                 what became of both.
