@@ -26,6 +26,12 @@ pub(crate) fn add_input(path: &Path) -> Result<(), Usage> {
     check_standard_output(&Inputs::of([path]))
 }
 
+/// Makes standard input known as an input. Call it before rows are read from there.
+pub(crate) fn add_standard_input() -> Result<(), Usage> {
+    // A file that the shell opened.
+    if cfg!(unix) { add_input(Path::new(STANDARD_INPUT)) } else { Ok(()) }
+}
+
 /// Refuses a command that prints into a file that it reads.
 fn check_standard_output(inputs: &Inputs) -> Result<(), Usage> {
     let Some(path) = inputs.at_standard_output() else { return Ok(()) };
@@ -158,9 +164,6 @@ impl NamedFiles {
     pub(crate) fn of(command: &clap::Command, matches: &ArgMatches) -> NamedFiles {
         let mut files = NamedFiles::default();
         files.collect(command, matches);
-        // A file that the shell opened.
-        #[cfg(unix)]
-        files.inputs.add(Path::new(STANDARD_INPUT));
         files
     }
 
@@ -168,13 +171,14 @@ impl NamedFiles {
         for argument in command.get_arguments() {
             let id = argument.get_id().as_str();
             if let Ok(Some(paths)) = matches.try_get_many::<PathBuf>(id) {
-                paths.for_each(|path| self.inputs.add(path));
+                let named = |path: &PathBuf| if path.as_os_str() == "-" { STANDARD_INPUT.into() } else { path.clone() };
+                paths.map(named).for_each(|path| self.inputs.add(&path));
             }
             // A value that may be the name of a file, as SEPARATOR|FILE.
             if let Ok(Some(words)) = matches.try_get_many::<String>(id)
                 && names_file(argument)
             {
-                words.for_each(|word| self.inputs.add(Path::new(word)));
+                words.map(Path::new).filter(|word| word.is_file()).for_each(|word| self.inputs.add(word));
             }
             if let Ok(Some(paths)) = matches.try_get_many::<OutputPath>(id) {
                 let flag = argument.get_long().map_or_else(|| id.to_owned(), |name| format!("--{name}"));

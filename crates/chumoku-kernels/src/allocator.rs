@@ -36,7 +36,7 @@ pub fn keep_freed_memory() {
 /// Returns free pages to the system, which [`keep_freed_memory`] keeps otherwise.
 ///
 /// Use it in programs that wait, such as a service without requests. The next work maps these pages again, so a training
-/// step must not call it.
+/// step must not call it. On musl small blocks stay with mimalloc, which returns them later or keeps them.
 pub fn trim_memory() {
     // SAFETY: malloc_trim takes one integer, locks the allocator's arenas itself, and leaves blocks in use alone.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -2,7 +2,7 @@
 
 use crate::pages::language;
 use crate::pool;
-use crate::training::error;
+use crate::wording::error;
 use chumoku::data::{Format, ReadOptions};
 use chumoku::doctor::{Checkup, Given, Options, Texts, examine as examined};
 use chumoku::{Error, Lang};

@@ -4,7 +4,7 @@ use crate::models::{Traced, trace_model};
 use crate::outputs::ReadPath;
 use crate::pages::language;
 use crate::pool;
-use crate::training::error;
+use crate::wording::error;
 use chumoku::count::{CountConfig, Counted};
 use chumoku::explain::AttentionPlace;
 use chumoku::nn::NormOrder;

@@ -1,6 +1,6 @@
 //! Files that Python writes: opened by the same module as the command's, and never over what this process has read.
 
-use crate::training::error;
+use crate::wording::error;
 use chumoku::data::DataError;
 use chumoku::output::{AtomicOutput, Inputs};
 use pyo3::exceptions::PyValueError;

@@ -2,7 +2,7 @@
 
 use crate::outputs::ReadPath;
 use crate::pool;
-use crate::training::error;
+use crate::wording::error;
 use crate::wording::of_python;
 use chumoku::Error;
 use chumoku::data::{

@@ -1,5 +1,15 @@
 //! Messages of the library with parameters of Python in place of the command's flags.
 
+use chumoku::Error;
+use pyo3::PyErr;
+use pyo3::exceptions::{PyOSError, PyValueError};
+
+/// Converts an error of the library to an exception, with parameters in place of flags.
+pub(crate) fn error(error: &Error) -> PyErr {
+    let message = of_python(&error.to_string());
+    if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
+}
+
 /// Phrases about flags and their wording in Python, replaced in this order.
 const PHRASES: &[(&str, &str)] = &[
     ("; choose another --out, or replace it with --force", "; give another out"),

@@ -192,7 +192,12 @@ fn is_plain(letter: char) -> bool {
 fn quoted_for_windows(word: &str) -> String {
     match !word.is_empty() && word.chars().all(|letter| letter == '\\' || is_plain(letter)) {
         true => word.to_owned(),
-        false => format!("\"{}\"", harmless(word).replace('"', "\\\"")),
+        false => {
+            let word = harmless(word).replace('"', "\\\"");
+            // Before the closing quote a backslash would escape it.
+            let slashes = word.len() - word.trim_end_matches('\\').len();
+            format!("\"{word}{}\"", "\\".repeat(slashes))
+        }
     }
 }
 
@@ -225,6 +230,7 @@ mod tests {
         assert_eq!(words.map(quoted_for_windows), windows);
         assert_eq!(words.map(quoted), if cfg!(windows) { windows } else { posix });
         assert_eq!(quoted_for_posix("a\u{1b}b"), r"$'a\u001bb'");
+        assert_eq!(quoted_for_windows(r"C:\my models\"), r#""C:\my models\\""#);
         assert!(!quoted_for_windows("a\u{1b}b").contains('\u{1b}'));
     }
 }

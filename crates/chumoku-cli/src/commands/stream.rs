@@ -6,6 +6,7 @@ use super::{pairs, read_options};
 use crate::ExitCode;
 use crate::Usage;
 use crate::args::{Reading, Shard};
+use crate::output::add_standard_input;
 use crate::progress::{RowProgress, count, tell};
 use chumoku::data::{Columns, DataError, Layout, ReadOptions, Record, Skipped, Source, standard_input};
 use chumoku::{stages, tr};
@@ -71,7 +72,10 @@ impl<'a> Given<'a> {
                 );
                 return Err(Usage(problem).into());
             }
-            _ => Source::from_live(Path::new(standard_input()), stdin(), &options)?,
+            _ => {
+                add_standard_input()?;
+                Source::from_live(Path::new(standard_input()), stdin(), &options)?
+            }
         };
         pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
         tell(["data", "データ"], &source.describe());

@@ -159,7 +159,6 @@ const STAYS_ENGLISH: &[English] = &[
     ),
     english(PARSED, "chumoku-text/src/output/atomic.rs", &[" at path "]),
     english(PARSED, "chumoku-text/src/data/json_lines.rs", &[" at line ", "control character"]),
-    english(PARSED, "chumoku-cli/src/commands/info/mod.rs", &["model name"]),
     english(PARSED, "chumoku-cli/src/usage.rs", &["For more information, try '--help'", "tip: to pass"]),
     english("the English half of clap's errors", "chumoku-cli/src/usage.rs", &["all options: --help"]),
     english(

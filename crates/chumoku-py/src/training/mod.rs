@@ -9,7 +9,7 @@ mod further;
 
 use crate::outputs::ReadPath;
 use crate::pool;
-use crate::wording::of_python;
+use crate::wording::{error, of_python};
 use chumoku::data::PairParts;
 use chumoku::data::{
     DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
@@ -25,7 +25,7 @@ use chumoku::train::{
     train_ngram_number, train_number, train_tagger, train_translator, tune, tune_ngrams,
 };
 use chumoku::{Cell, Error, Optimize, Precision};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::{Path, PathBuf};
@@ -35,12 +35,6 @@ use std::time::{Duration, Instant};
 
 /// How often steps are told, and how often Ctrl-C is looked for.
 pub(crate) const OFTEN: Duration = Duration::from_millis(250);
-
-/// Converts an error of the library to an exception, with parameters in place of flags.
-pub(crate) fn error(error: &Error) -> PyErr {
-    let message = of_python(&error.to_string());
-    if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
-}
 
 /// How exact matrix products are, by name.
 pub(crate) fn precision(name: &str) -> PyResult<Precision> {

@@ -36,12 +36,27 @@ impl Skipped {
     }
 }
 
+/// The weights of two files' rows. Rows without weights count once.
+fn joined_weights(weights: [Option<Vec<f32>>; 2], rows: [usize; 2]) -> Option<Vec<f32>> {
+    if weights.iter().all(Option::is_none) {
+        return None;
+    }
+    let mut rows = rows.into_iter();
+    let filled = weights.map(|weights| {
+        let rows = rows.next().unwrap_or_default();
+        weights.unwrap_or_else(|| vec![1.0; rows])
+    });
+    Some(filled.concat())
+}
+
 macro_rules! joined {
     ($($rows:ident),*) => {
         $(impl Joined for $rows {
             fn join(&mut self, next: Self) {
                 self.path = both(&self.path, &next.path);
-                self.files.join(self.examples.len(), next.files);
+                let rows = [self.examples.len(), next.examples.len()];
+                self.weights = joined_weights([self.weights.take(), next.weights], rows);
+                self.files.join(rows[0], next.files);
                 self.examples.extend(next.examples);
                 self.skipped.join(next.skipped);
             }

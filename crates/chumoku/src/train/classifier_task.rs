@@ -255,7 +255,7 @@ impl<A: Target> Trainable for Classify<'_, A> {
 
     fn fingerprint(&self) -> [String; 3] {
         let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
-        [self.data.fingerprint(), plan, self.vocabulary.clone()]
+        [self.data.fingerprint_of_run(), plan, self.vocabulary.clone()]
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {

@@ -78,9 +78,13 @@ fn held(folder: &Path, lock: &Path) -> Error {
     Error::Output { path: folder.to_owned(), problem }
 }
 
-/// Whether the file is the one of this name.
+/// Whether the file is the one of this name. True where the file system tells no identity: else no lock would do.
 fn is_at(file: &File, path: &Path) -> bool {
-    FileId::of(file).is_ok_and(|id| FileId::at(path).is_ok_and(|there| there == id))
+    let Ok(id) = FileId::of(file) else { return true };
+    match FileId::at(path) {
+        Ok(there) => there == id,
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    }
 }
 
 #[cfg(test)]

@@ -407,7 +407,23 @@ impl<A: Answer> TrainingData<A> {
         counts
     }
 
-    /// SHA-256 of all texts, answers and weights of rows, in order.
+    /// SHA-256 of the rows and of their weights. A run that continues another must have the same.
+    pub fn fingerprint_of_run(&self) -> String {
+        let parts = [&self.train, &self.valid, &self.test];
+        if parts.iter().all(|rows| rows.weights.is_none()) {
+            return self.fingerprint();
+        }
+        let mut hash = Sha256::new();
+        hash.update(self.fingerprint());
+        for rows in parts {
+            let weights = rows.weights.as_deref().unwrap_or_default();
+            hash.update((weights.len() as u64).to_le_bytes());
+            weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
+        }
+        crate::checksum::hex(hash.finalize())
+    }
+
+    /// SHA-256 of all texts and answers, in order. A model knows its own rows by it, whatever their weights were.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for label in &self.labels {
@@ -424,10 +440,6 @@ impl<A: Answer> TrainingData<A> {
                 }
                 answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
                 answer.number().into_iter().for_each(|number| hash.update(number.to_le_bytes()));
-            }
-            if let Some(weights) = &rows.weights {
-                hash.update(b"weights");
-                weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
             }
         }
         if !self.columns.is_empty() {

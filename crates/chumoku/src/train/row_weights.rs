@@ -71,13 +71,17 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_of_data_has_the_weights() {
+    fn a_run_is_known_by_the_weights_and_rows_are_known_without() {
         let of = |weights: Option<Vec<f32>>| {
             let texts = vec!["a".to_owned(), "b".to_owned()];
             let train = Rows { texts, labels: vec![0, 1], weights };
-            TrainingData::<u32> { train, ..TrainingData::default() }.fingerprint()
+            TrainingData::<u32> { train, ..TrainingData::default() }
         };
-        let found = [None, Some(vec![1.5, 0.5]), Some(vec![0.5, 1.5])].map(of);
+        let data = [None, Some(vec![1.5, 0.5]), Some(vec![0.5, 1.5])].map(of);
+        let rows = data.each_ref().map(TrainingData::fingerprint);
+        assert!(rows[0] == rows[1] && rows[1] == rows[2], "{rows:?}");
+        let found = data.each_ref().map(TrainingData::fingerprint_of_run);
+        assert_eq!(found[0], rows[0]);
         assert!(found[0] != found[1] && found[1] != found[2] && found[0] != found[2], "{found:?}");
     }
 

@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
         };
         let version = env!("CARGO_PKG_VERSION");
         let weights = options.from.as_deref().map(sha256_of_weights).transpose()?.unwrap_or_default();
-        let rows = data.fingerprint();
+        let rows = data.fingerprint_of_run();
         let fingerprint = format!("{version} {has_network} {of_results:?} {weights} {rows}");
         let identity = RunIdentity::new(crate::checksum::hex(Sha256::digest(fingerprint)));
         let identity = identity.with_data(&rows).with_start(&weights).with("version", version);
