@@ -162,20 +162,21 @@ fn kept_epoch(metrics: &Value, noun: &str) -> String {
     let [best, epochs, chosen] =
         [&metrics["best_epoch"], &metrics["epochs"], &metrics["choice"]["epochs"]].map(Value::as_u64);
     let Some(epochs) = epochs.filter(|epochs| *epochs > 0) else { return String::new() };
-    match (best, chosen) {
+    let text = match (best, chosen) {
         (Some(best), _) => tr!(
-            "\nThe {noun}'s weights are those after epoch {best} of {epochs}, the best.\n",
-            "\n{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。\n"
+            "The {noun}'s weights are those after epoch {best} of {epochs}, the best.",
+            "{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。"
         ),
         (None, Some(chosen)) => tr!(
-            "\nThe {noun}'s weights are those after epoch {epochs}, the last: cross-validation chose {chosen}.\n",
-            "\n{noun}の重みは、最後のエポック {epochs} のものです。エポック数 {chosen} は交差検証で選びました。\n"
+            "The {noun}'s weights are those after epoch {epochs}, the last: cross-validation chose {chosen}.",
+            "{noun}の重みは、最後のエポック {epochs} のものです。エポック数 {chosen} は交差検証で選びました。"
         ),
         (None, None) => tr!(
-            "\nThe {noun}'s weights are those after epoch {epochs}, the last: no held-out rows could choose one.\n",
-            "\n{noun}の重みは、最後のエポック {epochs} のものです。エポックを選ぶための行はありません。\n"
+            "The {noun}'s weights are those after epoch {epochs}, the last: no held-out rows could choose one.",
+            "{noun}の重みは、最後のエポック {epochs} のものです。エポックを選ぶための行はありません。"
         ),
-    }
+    };
+    format!("\n{}\n", report::filled(&text))
 }
 
 /// Sections that the user asked for: cross-validation, the search of settings, and the changes by further training.
