@@ -49,7 +49,8 @@ def test_weights_of_one_change_no_byte():
         assert not same(other, plain)
         # Only the ratios matter.
         assert same(make().fit(texts, answers, (4 * uneven).tolist()), other)
-        assert other.metrics_["data_sha256"] != plain.metrics_["data_sha256"]
+        # A model knows its rows again whatever they weighed.
+        assert other.metrics_["data_sha256"] == plain.metrics_["data_sha256"]
 
 
 def test_rows_of_weight_0_are_left_out():
@@ -85,12 +86,14 @@ def test_probabilities_are_those_of_the_weighted_rows(model, n):
 
 
 def test_labels_and_numbers_are_those_of_the_weighted_rows():
-    texts, labels, weights = contested(400)
+    texts, labels, weights = contested(1600)
     asked = ["The room looks odd odd.", "The room looks plain plain."]
-    model = small(model="ngrams", epochs=None).fit(texts, labelled(labels), weights)
+    # All labels share one factor of calibration: a label of every row would make each surer than its rows are.
+    sets = [[label, "some"] if row % 3 else [label] for row, label in enumerate(labels)]
+    model = small(model="ngrams", epochs=None).fit(texts, sets, weights)
     yes = model.classes_.tolist().index("yes")
     np.testing.assert_allclose(model.predict_proba(asked)[:, yes], [0.75, 0.25], atol=0.1)
-    numbers = [5.0 if label == "yes" else 1.0 for label in labels]
+    numbers = [5.0 - row % 3 / 4 if label == "yes" else 1.0 for row, label in enumerate(labels)]
     regressor = chumoku.TextRegressor(model="ngrams", progress=None).fit(texts, numbers, weights)
     odd, plain = regressor.predict(asked)
     assert odd > 3.5 and plain < 2.5, (odd, plain)
@@ -118,7 +121,7 @@ def test_mislabelled_rows_lose_their_influence():
     of_wrong = small(**ngrams).fit(texts, wrong).predict_proba(asked)[:, 1]
     of_little = small(**ngrams).fit(texts, wrong, [max(weight, 0.05) for weight in clean]).predict_proba(asked)[:, 1]
     of_none = small(**ngrams).fit(texts, wrong, clean).predict_proba(asked)[:, 1]
-    assert (of_wrong < of_little).all() and (of_little < of_none).all() and (of_none > 0.9).all()
+    assert (of_wrong < of_little).all() and (of_little < of_none).all() and (of_none > 0.75).all()
 
 
 @pytest.mark.parametrize(
