@@ -1,6 +1,8 @@
 //! Writes the manual pages and shell completions of the `chumoku` command into a folder, from the definition of its flags.
 //!
-//!     manual FOLDER      # writes FOLDER/man/*.1 and FOLDER/completions/*
+//! ```text
+//! manual FOLDER      # writes FOLDER/man/*.1 and FOLDER/completions/*
+//! ```
 
 use clap_complete::{Shell, generate_to};
 use std::path::Path;
