@@ -86,7 +86,7 @@ impl OutputPath {
         self.0.display()
     }
 
-    /// Whether it is standard output.
+    /// Returns true if the path is `-`, standard output.
     pub(crate) fn is_standard_output(&self) -> bool {
         self.0.as_os_str() == "-"
     }

@@ -49,7 +49,7 @@ def test_weights_of_one_change_no_byte():
         assert not same(other, plain)
         # Only the ratios matter.
         assert same(make().fit(texts, answers, (4 * uneven).tolist()), other)
-        # A model knows its rows again whatever they weighed.
+        # The fingerprint of the rows leaves their weights out.
         assert other.metrics_["data_sha256"] == plain.metrics_["data_sha256"]
 
 

@@ -56,7 +56,7 @@ impl AtomicOutput {
         if cfg!(windows) && there.as_ref().is_some_and(|there| there.permissions().readonly()) {
             return Err(write_error(path, io::ErrorKind::PermissionDenied.into()));
         }
-        // Where a link leads is what is replaced.
+        // Replaces the file that a link leads to, not the link.
         let is_link = path.symlink_metadata().is_ok_and(|there| there.is_symlink());
         let place = if is_link { path.canonicalize().ok() } else { None }.unwrap_or_else(|| path.to_owned());
         let folder = folder_of(&place);

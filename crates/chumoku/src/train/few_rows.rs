@@ -1,6 +1,6 @@
-//! Choices that a handful of validation rows cannot make. They are made by cross-validation over all rows there are, and
-//! the model is then trained on all of them (Stone, "Cross-validatory choice and assessment of statistical predictions",
-//! 1974).
+//! Choices that a handful of validation rows cannot make. Cross-validation over all training and validation rows makes
+//! them (Stone, "Cross-validatory choice and assessment of statistical predictions", 1974). The model is then trained on
+//! all of these rows.
 //!
 //! A pretrained encoder can be used in two ways. All of it is fine-tuned, or it stays as it is, and a logistic regression
 //! learns from its vectors. The regression is often better with few rows. If there are many validation rows, they decide.
@@ -83,7 +83,7 @@ struct Joined {
     log_loss: f64,
 }
 
-/// What cross-validation decides of a predictor.
+/// The choice of cross-validation, and the rows to train on by it.
 pub(super) struct Few {
     pub(super) choice: Choice,
     /// Training and validation rows as training rows.

@@ -99,7 +99,7 @@ pub(crate) fn choose(layout: &Layout, rows: &[&Record], options: &ReadOptions) -
         _ if !options.pairs => None,
         Some(wanted) => chooser.asked_pair(wanted)?.map(|pair| (pair, why_text)),
         None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))).or_else(|| {
-            // Rows to be answered, of which a model of pairs needs two columns.
+            // A model of pairs needs two columns to answer rows.
             let only = options.faults_in_place && layout.columns.len() == 2 && !layout.has_names();
             only.then(|| ([0, 1], lang().pick("the only two", "2 列だけ")))
         }),
